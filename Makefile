@@ -1,0 +1,77 @@
+# Everything that one does with this repository. Each target does all the set-up that it needs.
+
+# make PYTHON=/path/to/python3.12 chooses the interpreter of the virtual environment.
+export PYTHON
+# How many processes run the tests.
+WORKERS ?= 2
+# How long `make fuzz` looks, for each of its targets.
+SECONDS ?= 120
+
+UV_VERSION := 0.13.7
+VENV := .venv
+BIN := $(VENV)/bin
+BUILD := .build
+SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tests
+
+# Spark and Kafka's own tools ask JAVA_HOME which Java to run.
+WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test check format bench fuzz fuzz-messages fuzz-records lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed java ## Create the virtual environment, install everything into it, find Java
+
+demo: setup ## Show what Eagleray does
+	$(WITH_JAVA) $(BIN)/python -m eagleray.demo
+
+test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
+	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) $(ARGS)
+
+check: $(VENV)/.installed ## Check format, lint, types and layers
+	$(BIN)/ruff format --check $(wildcard $(SOURCES))
+	$(BIN)/ruff check $(wildcard $(SOURCES))
+	$(BIN)/mypy --explicit-package-bases scripts tests/compat/kafka_tools --exclude /test_
+	scripts/check_installed.sh $(VENV) $(BUILD)/installed
+
+format: $(VENV)/.installed ## Format the code and repair what the linter can
+	$(BIN)/ruff check --fix-only $(wildcard $(SOURCES))
+	$(BIN)/ruff format $(wildcard $(SOURCES))
+
+bench: setup ## Measure, and print the tables
+	$(WITH_JAVA) $(BIN)/python -m benchmarks
+
+fuzz: fuzz-messages fuzz-records ## Look for bytes that break the codec; SECONDS=600 for longer
+
+fuzz-messages fuzz-records: fuzz-%: $(VENV)/.fuzz-installed
+	@mkdir -p $(BUILD)/fuzz/$*/corpus
+	$(BIN)/python fuzz/fuzz_$*.py -max_total_time=$(SECONDS) -print_final_stats=1 \
+	    -artifact_prefix=$(BUILD)/fuzz/$*/ $(BUILD)/fuzz/$*/corpus
+
+lock: $(VENV)/.uv-$(UV_VERSION) ## Pin the newest versions that pyproject.toml allows
+	scripts/compile_constraints.sh $(VENV) constraints.txt
+
+clean: ## Remove all that the other targets made
+	rm -rf $(VENV) $(BUILD) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find $(wildcard $(SOURCES)) -name __pycache__ -prune -exec rm -rf {} +
+
+# Looks again at every run: it is quick, and Java comes and goes.
+java: $(BIN)/python
+	@$(BIN)/python scripts/ensure_java.py --state $(BUILD)
+
+$(BIN)/python:
+	@scripts/create_venv.sh $(VENV)
+
+$(VENV)/.uv-$(UV_VERSION): $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.uv-$(UV_VERSION)
+	scripts/install.sh $(VENV) --editable '.[spark]' --group dev
+	@touch $@
+
+$(VENV)/.fuzz-installed: $(VENV)/.installed
+	scripts/install.sh $(VENV) --group fuzz
+	@touch $@

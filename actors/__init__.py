@@ -1,0 +1,1 @@
+"""Ray actors: thin shells round the machines of `eagleray.broker`."""

@@ -1,0 +1,1 @@
+"""What a broker decides, without Ray and without a network."""

@@ -1,0 +1,1 @@
+"""Exactly-once streams on the Ray cluster you already have."""

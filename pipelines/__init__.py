@@ -1,0 +1,1 @@
+"""Spark on the same cluster: exactly-once pipelines."""

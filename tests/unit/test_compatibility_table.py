@@ -1,0 +1,55 @@
+"""docs/compatibility.md has the table that the code would give it."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from eagleray.protocol.codec import APIS
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "compatibility_table.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_document_is_up_to_date():
+    result = subprocess.run([sys.executable, SCRIPT, "--check"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_stale_document_is_noticed(script: ModuleType, tmp_path: Path):
+    document = tmp_path / "compatibility.md"
+    document.write_text(script.with_table(f"before\n{script.BEGIN}{script.END}\nafter\n"))
+    assert script.is_up_to_date(document)
+    document.write_text(document.read_text().replace("| 26 | EndTxn | 0-5 |", "| 26 | EndTxn | 0-4 |"))
+    assert not script.is_up_to_date(document)
+
+
+def test_a_document_without_marks_is_refused(script: ModuleType):
+    with pytest.raises(ValueError, match="marks"):
+        script.with_table("no table here")
+
+
+def test_every_api_has_a_row(script: ModuleType):
+    rows = script.render_table().splitlines()[2:]
+    assert len(rows) == len(APIS)
+    assert "| 17 | SaslHandshake | 0-1 | never | no |  |" in rows
+    assert any(row.startswith("| 22 | InitProducerId | 0-6 | 2 | no | version 6 is not stable") for row in rows)
+
+
+def test_what_is_served_shows(script: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(script, "SERVED", {26: (0, 5), 47: (0, 0)})
+    rows = script.render_table().splitlines()
+    assert "| 26 | EndTxn | 0-5 | 3 | 0-5 |  |" in rows
+    assert "| 47 | OffsetDelete | 0 | never | 0 |  |" in rows
