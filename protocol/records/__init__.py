@@ -1,0 +1,62 @@
+"""Record batches (magic 2): views over bytes, their records, compression, markers, and building them.
+
+`split_batches` finds the batches in what a peer sent, `scan_batches` in what a crash left, and
+`RecordBatch.records` decodes one. `build_batch`, `build_marker` and `rebuild_batch` make new ones.
+"""
+
+from eagleray.protocol.records.batch import (
+    RecordBatch,
+    Scan,
+    place_in,
+    placed_prefix,
+    scan_batches,
+    split_batches,
+    stamp_append_time,
+)
+from eagleray.protocol.records.build import BatchBuilder, build_batch, build_marker, rebuild_batch
+from eagleray.protocol.records.check import check_client_batch, check_records
+from eagleray.protocol.records.committed import committed_batches
+from eagleray.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
+from eagleray.protocol.records.control import ControlType, EndTransactionMarker
+from eagleray.protocol.records.header import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    PLACEMENT_BYTES,
+    BatchHeader,
+    BytesLike,
+    CompressionType,
+    TimestampType,
+    decode_header,
+)
+from eagleray.protocol.records.record import Headers, NewRecord, Record
+
+__all__ = [
+    "DEFAULT_MAX_DECOMPRESSED_BYTES",
+    "HEADER_BYTES",
+    "LOG_OVERHEAD_BYTES",
+    "PLACEMENT_BYTES",
+    "BatchBuilder",
+    "BatchHeader",
+    "BytesLike",
+    "CompressionType",
+    "ControlType",
+    "EndTransactionMarker",
+    "Headers",
+    "NewRecord",
+    "Record",
+    "RecordBatch",
+    "Scan",
+    "TimestampType",
+    "build_batch",
+    "build_marker",
+    "check_client_batch",
+    "check_records",
+    "committed_batches",
+    "decode_header",
+    "place_in",
+    "placed_prefix",
+    "rebuild_batch",
+    "scan_batches",
+    "split_batches",
+    "stamp_append_time",
+]

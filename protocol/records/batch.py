@@ -1,0 +1,172 @@
+"""Record batches as views over bytes: found, checked and placed without decoding what is in them."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+from crc32c import crc32c
+from eagleray.protocol.errors import CorruptRecord, InvalidRecord, ProtocolError
+from eagleray.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
+from eagleray.protocol.records.control import EndTransactionMarker, decode_marker
+from eagleray.protocol.records.header import (
+    APPEND_TIME_BIT,
+    ATTRIBUTES_POSITION,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    PLACEMENT,
+    BatchHeader,
+    BytesLike,
+    CompressionType,
+    TimestampType,
+    decode_header,
+)
+from eagleray.protocol.records.record import Record, decode_records
+
+_CRC_POSITION = 17
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP_POSITION = 35
+_MAX_TIMESTAMP = struct.Struct(">q")
+
+
+class RecordBatch:
+    """One batch: its decoded header and a view over exactly its bytes.
+
+    It owns no bytes; it is valid as long as the buffer under the view is not changed. The header was
+    checked, the rest only when somebody asks for it.
+    """
+
+    __slots__ = ("header", "view")
+
+    def __init__(self, view: memoryview, header: BatchHeader) -> None:
+        self.view = view
+        self.header = header
+
+    def __repr__(self) -> str:
+        return f"RecordBatch({self.header!r})"
+
+    def verify_crc(self) -> None:
+        """Raise CorruptRecord unless the bytes are those that the producer checksummed."""
+        computed = crc32c(self.view[ATTRIBUTES_POSITION:])
+        if computed != self.header.crc:
+            raise CorruptRecord(
+                f"the batch at offset {self.header.base_offset} says its CRC is {self.header.crc:#010x}, "
+                f"but its bytes give {computed:#010x}"
+            )
+
+    def records(self, *, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[Record]:
+        """Decode the records, with absolute offsets and timestamps.
+
+        Raises InvalidRecord when they cannot be decoded, UnsupportedCompression, and RecordTooLarge when they
+        would unpack to more than `max_bytes`. As objects, tiny records take some twenty times their bytes.
+        """
+        header = self.header
+        append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return decode_records(
+            self._records_block(max_bytes),
+            header.record_count,
+            base_offset=header.base_offset,
+            last_offset_delta=header.last_offset_delta,
+            base_timestamp=header.base_timestamp,
+            append_timestamp=header.max_timestamp if append_time else None,
+        )
+
+    def _records_block(self, max_bytes: int) -> bytes:
+        codec = self.header.compression
+        block = self.view[HEADER_BYTES:]
+        # Compaction leaves headers without records, and those have no compressed block either.
+        if codec is CompressionType.NONE or not block:
+            return bytes(block)
+        return decompress(codec, block, max_bytes=max_bytes)
+
+    def end_transaction_marker(self) -> EndTransactionMarker | None:
+        """Return the marker of a control batch, None when its control type is another one."""
+        if not self.header.is_control:
+            raise InvalidRecord(f"the batch at offset {self.header.base_offset} is not a control batch")
+        records = self.records()
+        if len(records) != 1:
+            raise InvalidRecord(f"a control batch has {len(records)} records instead of one")
+        return decode_marker(records[0].key, records[0].value)
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """What a buffer holds up to the first batch that is torn or damaged."""
+
+    batches: list[RecordBatch]
+    valid_length: int
+    """The position in the buffer right after the last good batch."""
+    stopped_by: str | None = None
+    """Why the scan ended there, None when the buffer ends there."""
+    missing_bytes: int = 0
+    """How many bytes more the buffer needs at least to tell what comes next; 0 when more would not help."""
+
+
+def split_batches(buffer: BytesLike, *, verify_crc: bool = True) -> list[RecordBatch]:
+    """Return views of the batches of which the buffer consists; it has to consist of whole ones.
+
+    This is for bytes that a peer has sent. Raises CorruptRecord, or UnsupportedMessageFormat for the message
+    sets of old clients.
+    """
+    view = memoryview(buffer)
+    size_bytes = len(view)
+    batches: list[RecordBatch] = []
+    position = 0
+    while position < size_bytes:
+        header = decode_header(view, position)
+        end = position + LOG_OVERHEAD_BYTES + header.batch_length
+        if end > size_bytes:
+            raise CorruptRecord(f"the batch at {position} ends at {end}, but there are only {size_bytes} bytes")
+        batch = RecordBatch(view[position:end], header)
+        if verify_crc:
+            batch.verify_crc()
+        batches.append(batch)
+        position = end
+    return batches
+
+
+def scan_batches(buffer: BytesLike, position: int = 0, *, verify_crc: bool = True) -> Scan:
+    """Find the whole and undamaged batches from `position` on, as after a crash; never raises for damage."""
+    view = memoryview(buffer)
+    size_bytes = len(view)
+    batches: list[RecordBatch] = []
+    while position < size_bytes:
+        missing_bytes = position + HEADER_BYTES - size_bytes
+        if missing_bytes > 0:
+            return Scan(batches, position, "the buffer ends inside a header", missing_bytes)
+        try:
+            header = decode_header(view, position)
+            missing_bytes = position + LOG_OVERHEAD_BYTES + header.batch_length - size_bytes
+            if missing_bytes > 0:
+                return Scan(batches, position, "the buffer ends inside a batch", missing_bytes)
+            batch = RecordBatch(view[position : position + header.size_bytes], header)
+            if verify_crc:
+                batch.verify_crc()
+        except ProtocolError as error:
+            return Scan(batches, position, str(error))
+        batches.append(batch)
+        position += header.size_bytes
+    return Scan(batches, position)
+
+
+def placed_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
+    """Return the first 16 bytes of the batch as the leader writes it, to go before `view[16:]`.
+
+    They lie outside of the CRC, so a batch gets its place in the log without a copy or a new checksum.
+    """
+    return PLACEMENT.pack(base_offset, header.batch_length, leader_epoch)
+
+
+def place_in(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Give the batch at `position` its offset and leader epoch in place."""
+    _, batch_length, _ = PLACEMENT.unpack_from(buffer, position)
+    PLACEMENT.pack_into(buffer, position, base_offset, batch_length, leader_epoch)
+
+
+def stamp_append_time(batch: RecordBatch, timestamp_ms: int) -> bytes:
+    """Return the batch with the broker's time for all of its records, and the CRC that this asks for."""
+    stamped = bytearray(batch.view)
+    _ATTRIBUTES.pack_into(stamped, ATTRIBUTES_POSITION, batch.header.attributes | APPEND_TIME_BIT)
+    _MAX_TIMESTAMP.pack_into(stamped, _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    _CRC.pack_into(stamped, _CRC_POSITION, crc32c(memoryview(stamped)[ATTRIBUTES_POSITION:]))
+    return bytes(stamped)

@@ -1,0 +1,63 @@
+"""Control records: the markers by which a broker ends transactions in the log of a partition.
+
+A marker is the only record of its batch. Its key is two int16s, version and type; its value is an int16
+version and, for the end of a transaction, the int32 epoch of the coordinator that decided it.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+
+import msgspec
+from eagleray.protocol.errors import InvalidRecord
+
+CONTROL_KEY = struct.Struct(">hh")
+MARKER_VALUE = struct.Struct(">hi")
+CONTROL_KEY_VERSION = 0
+MARKER_VALUE_VERSION = 0
+
+
+class ControlType(enum.IntEnum):
+    """The control types that end a transaction. Others exist (for a quorum's own log) and are skipped."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class EndTransactionMarker(msgspec.Struct, frozen=True, gc=False):
+    """The outcome of a producer's transaction, and the epoch of the coordinator that decided it."""
+
+    commit: bool
+    coordinator_epoch: int
+
+    @property
+    def control_type(self) -> ControlType:
+        """The type that stands in the key of the control record."""
+        return ControlType.COMMIT if self.commit else ControlType.ABORT
+
+
+def decode_control_type(key: bytes | None) -> int:
+    """Return the type of a control record, known or not."""
+    if key is None or len(key) < CONTROL_KEY.size:
+        raise InvalidRecord("the key of a control record is too short for a version and a type")
+    version, control_type = CONTROL_KEY.unpack_from(key)
+    if version < 0:
+        raise InvalidRecord(f"a control record has key version {version}")
+    return int(control_type)
+
+
+def decode_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker | None:
+    """Return the marker in a control record, None when the control record is of another type.
+
+    Later versions may append fields, so bytes past the known ones are skipped.
+    """
+    control_type = decode_control_type(key)
+    if control_type not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    if value is None or len(value) < MARKER_VALUE.size:
+        raise InvalidRecord("the value of a transaction marker is too short for its coordinator epoch")
+    version, coordinator_epoch = MARKER_VALUE.unpack_from(value)
+    if version < 0:
+        raise InvalidRecord(f"a transaction marker has version {version}")
+    return EndTransactionMarker(control_type == ControlType.COMMIT, coordinator_epoch)
