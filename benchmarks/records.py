@@ -10,6 +10,10 @@ import time
 from collections.abc import Callable
 
 from crc32c import crc32c
+from kafka.record import MemoryRecords, MemoryRecordsBuilder
+from rich.console import Console
+from rich.table import Table
+
 from eagleray.protocol.records import (
     CompressionType,
     EndTransactionMarker,
@@ -24,9 +28,6 @@ from eagleray.protocol.records import (
     split_batches,
     stamp_append_time,
 )
-from kafka.record import MemoryRecords, MemoryRecordsBuilder
-from rich.console import Console
-from rich.table import Table
 
 ROUNDS = 7
 ROUND_SECONDS = 0.02

@@ -6,6 +6,7 @@ import struct
 
 import msgspec
 from crc32c import crc32c
+
 from eagleray.protocol.errors import CorruptRecord, InvalidRecord, ProtocolError
 from eagleray.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
 from eagleray.protocol.records.control import EndTransactionMarker, decode_marker

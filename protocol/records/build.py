@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from crc32c import crc32c
+
 from eagleray.protocol.records.compression import compress
 from eagleray.protocol.records.control import CONTROL_KEY_VERSION, MARKER_VALUE_VERSION
 from eagleray.protocol.records.header import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import cramjam
+
 from eagleray.protocol.errors import InvalidRecord, RecordTooLarge
 from eagleray.protocol.records import xerial
 from eagleray.protocol.records.header import BytesLike, CompressionType

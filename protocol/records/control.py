@@ -10,6 +10,7 @@ import enum
 import struct
 
 import msgspec
+
 from eagleray.protocol.errors import InvalidRecord
 
 CONTROL_KEY = struct.Struct(">hh")

@@ -25,6 +25,7 @@ import struct
 from typing import NoReturn, TypeAlias
 
 import msgspec
+
 from eagleray.protocol.errors import CorruptRecord, UnsupportedCompression, UnsupportedMessageFormat
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import msgspec
+
 from eagleray.protocol.errors import InvalidRecord
 from eagleray.protocol.records.varint import SINGLE_BYTE_VALUES, decode_longer, decode_varint, encode_varint
 

@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import cramjam
+
 from eagleray.protocol.errors import InvalidRecord, RecordTooLarge
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
 """Error codes against kafka-python's table of them, which we did not write."""
 
 import pytest
-from eagleray.protocol.errors import ErrorCode, ErrorKind
 from kafka.errors import kafka_errors
+
+from eagleray.protocol.errors import ErrorCode, ErrorKind
 
 KNOWN_TO_BOTH = {number: error for number, error in kafka_errors.items() if number is not None}
 

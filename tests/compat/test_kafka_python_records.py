@@ -1,6 +1,13 @@
 """Record batches against kafka-python's own record code, which we did not write, in both directions."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.codec import snappy_encode
+from kafka.record import MemoryRecords
+from kafka.record.default_records import ControlRecord, DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+
 from eagleray.protocol.errors import ErrorCode, UnsupportedMessageFormat
 from eagleray.protocol.records import (
     CompressionType,
@@ -17,13 +24,6 @@ from eagleray.protocol.records import (
     stamp_append_time,
 )
 from eagleray.protocol.records.compression import decompress
-from hypothesis import given
-from hypothesis import strategies as st
-from kafka.codec import snappy_encode
-from kafka.record import MemoryRecords
-from kafka.record.default_records import ControlRecord, DefaultRecordBatchBuilder
-from kafka.record.legacy_records import LegacyRecordBatchBuilder
-
 from tests.property.record_strategies import codecs, nullable_bytes, producers
 
 # Text without lone surrogates, which kafka-python cannot encode, and times that it lets through.

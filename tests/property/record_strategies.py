@@ -1,7 +1,8 @@
 """Strategies for records and batches."""
 
-from eagleray.protocol.records import CompressionType, NewRecord, TimestampType
 from hypothesis import strategies as st
+
+from eagleray.protocol.records import CompressionType, NewRecord, TimestampType
 
 MAX_INT16 = 2**15 - 1
 MAX_INT32 = 2**31 - 1

@@ -3,6 +3,9 @@
 from contextlib import suppress
 
 from crc32c import crc32c
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from eagleray.protocol.errors import ProtocolError
 from eagleray.protocol.records import (
     CompressionType,
@@ -16,9 +19,6 @@ from eagleray.protocol.records import (
     split_batches,
 )
 from eagleray.protocol.records.compression import decompress
-from hypothesis import example, given
-from hypothesis import strategies as st
-
 from tests.property.record_strategies import codecs, producers, small_record_lists
 
 LIMIT_BYTES = 1 << 20

@@ -1,5 +1,8 @@
 """Whatever is built is read back, field by field, through every codec."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from eagleray.protocol.records import (
     BatchBuilder,
     CompressionType,
@@ -19,9 +22,6 @@ from eagleray.protocol.records import (
     stamp_append_time,
 )
 from eagleray.protocol.records.varint import decode_longer, decode_varint, encode_varint
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.property.record_strategies import (
     MAX_INT16,
     MAX_INT32,

@@ -1,6 +1,7 @@
 """Batches that no builder makes: any block of records under any header, with a checksum that fits."""
 
 from crc32c import crc32c
+
 from eagleray.protocol.records import HEADER_BYTES, LOG_OVERHEAD_BYTES, RecordBatch, split_batches
 from eagleray.protocol.records.header import ATTRIBUTES_POSITION, HEADER
 

@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+
 from eagleray.protocol import errors
 from eagleray.protocol.errors import (
     CorruptRecord,

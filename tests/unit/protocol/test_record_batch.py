@@ -1,6 +1,7 @@
 """Batches as views: found in a request, found after a crash, placed in a log, stamped by a broker."""
 
 import pytest
+
 from eagleray.protocol.errors import CorruptRecord, InvalidRecord, ProtocolError, UnsupportedMessageFormat
 from eagleray.protocol.records import (
     PLACEMENT_BYTES,
@@ -16,7 +17,6 @@ from eagleray.protocol.records import (
     split_batches,
     stamp_append_time,
 )
-
 from tests.unit.protocol.forge import forge, forge_bytes
 
 FIRST = build_batch([NewRecord(b"one", b"k", 10), NewRecord(b"two", None, 12)], base_offset=0)

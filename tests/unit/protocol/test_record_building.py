@@ -1,6 +1,7 @@
 """Building batches: record by record, as markers, and again after compaction."""
 
 import pytest
+
 from eagleray.protocol.records import (
     HEADER_BYTES,
     BatchBuilder,

@@ -1,6 +1,7 @@
 """What a broker refuses from a client, and why."""
 
 import pytest
+
 from eagleray.protocol.errors import ErrorCode, InvalidRecord, InvalidTimestamp, UnsupportedCompression
 from eagleray.protocol.records import (
     CompressionType,
@@ -13,7 +14,6 @@ from eagleray.protocol.records import (
     split_batches,
 )
 from eagleray.protocol.records.record import encode_record
-
 from tests.unit.protocol.forge import forge
 
 RECORDS = [NewRecord(b"value", b"key", 1000 + index) for index in range(3)]

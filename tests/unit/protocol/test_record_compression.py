@@ -10,10 +10,10 @@ from pathlib import Path
 
 import cramjam
 import pytest
+
 from eagleray.protocol.errors import InvalidRecord, RecordTooLarge
 from eagleray.protocol.records import CompressionType, NewRecord, build_batch, split_batches
 from eagleray.protocol.records.compression import compress, decompress
-
 from tests.unit.protocol.forge import forge
 
 CODECS = [codec for codec in CompressionType if codec is not CompressionType.NONE]

@@ -1,11 +1,11 @@
 """Single records and their varints, from bytes that are right and bytes that are not."""
 
 import pytest
+
 from eagleray.protocol.errors import InvalidRecord
 from eagleray.protocol.records import NewRecord, Record, build_batch, split_batches
 from eagleray.protocol.records.record import decode_records, encode_record
 from eagleray.protocol.records.varint import decode_longer, decode_varint, encode_varint
-
 from tests.unit.protocol.forge import forge
 
 # Numbers and their encodings, as in the specification of protocol buffers' sint32 and sint64.

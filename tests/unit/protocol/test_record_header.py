@@ -3,9 +3,9 @@
 import struct
 
 import pytest
+
 from eagleray.protocol.errors import CorruptRecord, UnsupportedCompression, UnsupportedMessageFormat
 from eagleray.protocol.records import HEADER_BYTES, CompressionType, TimestampType, decode_header
-
 from tests.unit.protocol.forge import forge, forge_bytes
 
 MAX_INT32 = 2**31 - 1

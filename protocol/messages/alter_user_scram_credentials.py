@@ -1,0 +1,49 @@
+"""AlterUserScramCredentials: sets and removes SCRAM credentials.
+
+API key 51, version 0, flexible.
+"""
+
+from eagleray.protocol.messages.annotations import Int8, Int16, Int32, Message, Wire, WireStruct
+
+
+class ScramCredentialDeletion(WireStruct, frozen=True):
+    """A credential to remove."""
+
+    name: str = ""
+    mechanism: Int8 = 0
+
+
+class ScramCredentialUpsertion(WireStruct, frozen=True):
+    """A credential to add or replace."""
+
+    name: str = ""
+    mechanism: Int8 = 0
+    iterations: Int32 = 0
+    salt: bytes = b""
+    salted_password: bytes = b""
+
+
+class AlterUserScramCredentialsRequest(Message, frozen=True):
+    """Credentials to remove and to set."""
+
+    wire = Wire(api_key=51, versions=(0, 0), flexible_since=0)
+
+    deletions: tuple[ScramCredentialDeletion, ...] = ()
+    upsertions: tuple[ScramCredentialUpsertion, ...] = ()
+
+
+class AlterUserScramCredentialsResult(WireStruct, frozen=True):
+    """The outcome for one user."""
+
+    user: str = ""
+    error_code: Int16 = 0
+    error_message: str | None = ""
+
+
+class AlterUserScramCredentialsResponse(Message, frozen=True):
+    """The outcome for every user."""
+
+    wire = Wire(api_key=51, versions=(0, 0), flexible_since=0)
+
+    throttle_time_ms: Int32 = 0
+    results: tuple[AlterUserScramCredentialsResult, ...] = ()
