@@ -1,0 +1,201 @@
+"""The file-system port: everything that the log asks of a disk.
+
+The log never calls `os` itself. It works on this port, so that tests can put a simulated disk below it
+that tears writes, fills up, forgets what was never flushed and fails to flush.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+from eagleray.protocol.records import BytesLike
+
+# The kernel takes at most this many buffers in one writev (IOV_MAX on Linux).
+MAX_BUFFERS_PER_WRITE = 1024
+
+# A number that no open file has, so that whoever uses it is told.
+_NO_DESCRIPTOR = 2**31 - 1
+
+_BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
+
+
+class FlushFailed(OSError):
+    """What was written can be read, but may never reach the disk, even if a later flush succeeds."""
+
+
+class File(Protocol):
+    """An open file that grows at its end and is read anywhere.
+
+    Promises: `write` returns how many bytes the disk took, which may be fewer than were given; what it took
+    is visible to `read` at once and survives the death of the process. Only `flush` makes it survive the
+    loss of power. After an OSError the end of the file is unknown to the caller until `size` is asked.
+    """
+
+    def write(self, buffers: Sequence[BytesLike]) -> int:
+        """Append what fits and return the number of bytes taken."""
+
+    def read(self, position: int, length: int) -> bytes:
+        """Return up to `length` bytes from `position`; fewer only at the end of the file."""
+
+    def size(self) -> int:
+        """Return the length of the file in bytes."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+
+    def flush(self) -> None:
+        """Return once everything written is on stable storage."""
+
+    def close(self) -> None:
+        """Give the file back; it is not used again."""
+
+
+class FileSystem(Protocol):
+    """A tree of files named by plain path strings."""
+
+    def open(self, path: str) -> File:
+        """Open for reading and appending; create the file where it is missing."""
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return a whole file; FileNotFoundError where there is none."""
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or directory is there."""
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the sorted names in a directory."""
+
+    def make_directories(self, path: str) -> None:
+        """Create a directory and its parents where they are missing, on stable storage."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Replace `target` by `source` atomically."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is missing already is no error."""
+
+    def flush_directory(self, path: str) -> None:
+        """Return once created, renamed and removed names in `path` are on stable storage."""
+
+    def boot_id(self) -> str:
+        """Return a name that changes when the machine loses what was not flushed, that is, at each boot."""
+
+
+class LocalFile:
+    """A `File` on the operating system's own file."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: str) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o644)
+
+    def write(self, buffers: Sequence[BytesLike]) -> int:
+        return os.writev(self._descriptor, buffers)
+
+    def read(self, position: int, length: int) -> bytes:
+        return os.pread(self._descriptor, length, position)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def flush(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        # The number may soon belong to another file, which a late use of this one must not touch.
+        descriptor, self._descriptor = self._descriptor, _NO_DESCRIPTOR
+        os.close(descriptor)
+
+
+class LocalFileSystem:
+    """The operating system's file system."""
+
+    def open(self, path: str) -> File:
+        return LocalFile(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_directories(self, path: str) -> None:
+        if os.path.isdir(path):
+            return
+        parent = os.path.dirname(path) or os.curdir
+        self.make_directories(parent)
+        os.makedirs(path, exist_ok=True)
+        self.flush_directory(parent)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        if os.path.lexists(path):
+            os.remove(path)
+
+    def flush_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def boot_id(self) -> str:
+        try:
+            return self.read_bytes(_BOOT_ID_PATH).decode().strip()
+        except OSError:
+            # Without a boot id every unclean start is taken for a loss of power: slower, never wrong.
+            return ""
+
+
+def write_fully(file: File, buffers: Sequence[BytesLike], size_bytes: int) -> None:
+    """Append all of `buffers`, which are `size_bytes` together, however often the disk takes only a part."""
+    if len(buffers) <= MAX_BUFFERS_PER_WRITE:
+        written = file.write(buffers)
+        if written < size_bytes:
+            _write_rest(file, b"".join(buffers), written)
+        return
+    for start in range(0, len(buffers), MAX_BUFFERS_PER_WRITE):
+        chunk = buffers[start : start + MAX_BUFFERS_PER_WRITE]
+        write_fully(file, chunk, sum(map(len, chunk)))
+
+
+def _write_rest(file: File, data: bytes, written: int) -> None:
+    rest = memoryview(data)[written:]
+    while rest:
+        taken = file.write((rest,))
+        if taken <= 0:
+            raise OSError(f"the disk took none of the last {len(rest)} bytes of a write")
+        rest = rest[taken:]
+
+
+def write_atomically(file_system: FileSystem, path: str, data: bytes) -> None:
+    """Replace the file at `path` so that after any crash it holds either the old bytes or the new.
+
+    FlushFailed means that it holds the new bytes now, but a loss of power may bring back the old ones. After any other
+    OSError it holds the old bytes.
+    """
+    temporary = path + ".tmp"
+    file_system.remove(temporary)
+    file = file_system.open(temporary)
+    try:
+        write_fully(file, (data,), len(data))
+        file.flush()
+    finally:
+        file.close()
+    file_system.rename(temporary, path)
+    try:
+        file_system.flush_directory(os.path.dirname(path))
+    except OSError as error:
+        raise FlushFailed(*error.args) from error

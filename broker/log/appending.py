@@ -1,0 +1,246 @@
+"""Appends: many batches checked one by one and written together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from eagleray.broker.log.config import LogConfig, TimestampType
+from eagleray.broker.log.producer_state import CachedBatch, Origin, Rejection
+from eagleray.broker.log.recovery import apply_batch, index_completed
+from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET, Segment
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import (
+    LOG_OVERHEAD_BYTES,
+    PLACEMENT_BYTES,
+    BatchHeader,
+    BytesLike,
+    EndTransactionMarker,
+    RecordBatch,
+    build_marker,
+    decode_header,
+    placed_prefix,
+    stamp_append_time,
+)
+
+if TYPE_CHECKING:
+    from eagleray.broker.log.partition_log import PartitionLog
+
+NO_TIMESTAMP = -1
+
+_ALWAYS = 2**63
+_NEVER = NO_TIMESTAMP - 1
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """A batch that is in the log, from this append or, for an exact repeat, from an earlier one."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int = NO_TIMESTAMP
+    """When the log's clock stamped the batch, or -1 where the producer's timestamps stand."""
+
+    is_duplicate: bool = False
+
+
+class NewMarker(msgspec.Struct, frozen=True, gc=False):
+    """A marker that a transaction coordinator wants in this partition."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int = 1
+
+
+class AppendRun:
+    """One coalesced append: each batch is decided on the state that the batches before it leave behind.
+
+    The state in memory runs ahead of the file until `write` returns. Where `write` raises, the log has to take its
+    state from the file again.
+    """
+
+    __slots__ = (
+        "_buffers",
+        "_earliest_ms",
+        "_last_possible_offset",
+        "_latest_epoch",
+        "_latest_ms",
+        "_leader_epoch",
+        "_log",
+        "_max_batch_bytes",
+        "_max_index_bytes",
+        "_max_segment_bytes",
+        "_now_ms",
+        "_position",
+        "_producers",
+        "_roll_after_ms",
+        "_segment",
+        "_stamps_append_time",
+    )
+
+    def __init__(self, log: PartitionLog, leader_epoch: int, now_ms: int) -> None:
+        config = log.config
+        self._log = log
+        self._producers = log.producers
+        self._leader_epoch = leader_epoch
+        self._now_ms = now_ms
+        self._max_batch_bytes = min(config.max_message_bytes, config.segment_bytes)
+        self._earliest_ms = now_ms - config.message_timestamp_before_max_ms
+        self._latest_ms = now_ms + config.message_timestamp_after_max_ms
+        self._stamps_append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        self._max_segment_bytes = config.segment_bytes
+        self._max_index_bytes = config.segment_index_bytes
+        self._latest_epoch = log.epochs.latest_epoch
+        self._buffers: list[BytesLike] = []
+        self._enter(log.active_segment)
+
+    def add(self, batch: RecordBatch, origin: Origin) -> Appended | Rejection:
+        """Decide about one data batch and stage it."""
+        header = batch.header
+        if header.batch_length + LOG_OVERHEAD_BYTES > self._max_batch_bytes:
+            return _too_large(header, self._log.config)
+        if not self._earliest_ms <= header.max_timestamp <= self._latest_ms and self._is_untimely(header):
+            return self._untimely(header)
+        has_producer = header.producer_id >= 0
+        if has_producer:
+            verdict = self._producers.check_data(header, origin)
+            if verdict is not None:
+                return self._answer_of(verdict)
+        append_time_ms = NO_TIMESTAMP
+        if self._stamps_append_time:
+            append_time_ms = self._now_ms
+            batch = _stamped(batch, append_time_ms)
+            header = batch.header
+        base_offset = self._log.log_end_offset
+        last_offset = self._place(header, base_offset)
+        self._buffers += (placed_prefix(header, base_offset, self._leader_epoch), batch.view[PLACEMENT_BYTES:])
+        if has_producer:
+            self._producers.apply_data(header, base_offset)
+        return Appended(base_offset, last_offset, append_time_ms)
+
+    def add_marker(self, new: NewMarker) -> Appended | Rejection:
+        """Decide about one marker and stage it."""
+        offset = self._log.log_end_offset
+        marker = EndTransactionMarker(new.commit, new.coordinator_epoch)
+        data = build_marker(
+            marker,
+            producer_id=new.producer_id,
+            producer_epoch=new.producer_epoch,
+            timestamp_ms=self._now_ms,
+            base_offset=offset,
+            leader_epoch=self._leader_epoch,
+        )
+        header = decode_header(data)
+        rejection = self._producers.check_marker(header, marker, transaction_version=new.transaction_version)
+        if rejection is not None:
+            return rejection
+        self._place(header, offset)
+        self._buffers.append(data)
+        index_completed(self._segment, self._producers.apply_marker(header, marker, offset))
+        return Appended(offset, offset)
+
+    def add_replicated(self, batch: RecordBatch) -> Appended | Rejection:
+        """Stage a batch that another log has placed already: its offsets and leader epoch stay as they are."""
+        header = batch.header
+        if header.base_offset < self._log.log_end_offset:
+            return Rejection(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"a replicated batch begins at offset {header.base_offset}, but the log already ends at "
+                f"{self._log.log_end_offset}: truncate it to the leader's epochs first",
+            )
+        self._leader_epoch = header.partition_leader_epoch
+        self._place(header, header.base_offset)
+        self._buffers.append(batch.view)
+        index_completed(self._segment, apply_batch(self._producers, batch))
+        return Appended(header.base_offset, header.last_offset)
+
+    def write(self) -> None:
+        """Write what was staged in one go."""
+        if self._buffers:
+            buffers, self._buffers = self._buffers, []
+            self._segment.append(buffers, self._position - self._segment.size_bytes)
+
+    def _place(self, header: BatchHeader, base_offset: int) -> int:
+        """Give a batch its place behind what is staged, rolling the segment if it must; return its last offset."""
+        size_bytes = header.batch_length + LOG_OVERHEAD_BYTES
+        last_offset = base_offset + header.last_offset_delta
+        # A leader's compaction leaves batches without a record that could be found by its timestamp.
+        timestamp_ms = header.max_timestamp if header.record_count else NO_TIMESTAMP
+        if last_offset > self._last_possible_offset or (
+            self._position
+            and (
+                self._position + size_bytes > self._max_segment_bytes
+                or timestamp_ms > self._roll_after_ms
+                or self._segment.index_bytes >= self._max_index_bytes
+            )
+        ):
+            self._roll(base_offset, last_offset)
+        if self._leader_epoch > self._latest_epoch:
+            self._log.epochs.assign(self._leader_epoch, base_offset)
+            self._latest_epoch = self._leader_epoch
+        position = self._position
+        self._segment.note_batch(position, size_bytes, last_offset, timestamp_ms)
+        self._position = position + size_bytes
+        if not position:
+            self._roll_after_ms = self._end_of_segment_ms()
+        self._log.log_end_offset = last_offset + 1
+        return last_offset
+
+    def _roll(self, base_offset: int, last_offset: int) -> None:
+        self.write()
+        # A segment begins where the last one ends, even if the leader has compacted away what lay between.
+        end_offset = self._log.log_end_offset
+        has_room = last_offset - end_offset <= MAX_RELATIVE_OFFSET
+        self._enter(self._log.roll(end_offset if has_room else base_offset, self._now_ms))
+
+    def _enter(self, segment: Segment) -> None:
+        """Work out once what a segment has room for, for all the batches of this run that go into it."""
+        self._segment = segment
+        self._position = segment.size_bytes
+        self._last_possible_offset = segment.base_offset + MAX_RELATIVE_OFFSET
+        self._roll_after_ms = self._end_of_segment_ms()
+
+    def _end_of_segment_ms(self) -> int:
+        """The largest timestamp that still belongs into the segment, by its first batch or else by the clock."""
+        segment, segment_ms = self._segment, self._log.config.roll_ms
+        if segment.first_timestamp_ms >= 0:
+            return segment.first_timestamp_ms + segment_ms
+        return _ALWAYS if self._now_ms - segment.created_ms <= segment_ms else _NEVER
+
+    def _answer_of(self, verdict: CachedBatch | Rejection) -> Appended | Rejection:
+        """Return the rejection, or for a repeated batch what it was answered the first time."""
+        if isinstance(verdict, Rejection):
+            return verdict
+        append_time_ms = verdict.timestamp_ms if self._stamps_append_time else NO_TIMESTAMP
+        return Appended(verdict.first_offset, verdict.last_offset, append_time_ms, is_duplicate=True)
+
+    def _is_untimely(self, header: BatchHeader) -> bool:
+        return header.max_timestamp != NO_TIMESTAMP and not self._stamps_append_time
+
+    def _untimely(self, header: BatchHeader) -> Rejection:
+        return Rejection(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {header.max_timestamp} is outside of {self._earliest_ms} to {self._latest_ms}: see "
+            f"message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+        )
+
+
+def _stamped(batch: RecordBatch, timestamp_ms: int) -> RecordBatch:
+    data = stamp_append_time(batch, timestamp_ms)
+    return RecordBatch(memoryview(data), decode_header(data))
+
+
+def _too_large(header: BatchHeader, config: LogConfig) -> Rejection:
+    if header.size_bytes > config.max_message_bytes:
+        return Rejection(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {header.size_bytes} bytes is larger than max.message.bytes ({config.max_message_bytes}): "
+            f"send smaller batches or raise the topic's limit",
+        )
+    return Rejection(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"a batch of {header.size_bytes} bytes does not fit into a segment of segment.bytes ({config.segment_bytes}): "
+        f"send smaller batches or raise the topic's segment size",
+    )

@@ -1,0 +1,57 @@
+"""Whether a log may be used, and what becomes of it when its disk fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from eagleray.broker.filesystem import FileSystem, FlushFailed
+from eagleray.broker.log.checkpoint import note_failed_flush
+from eagleray.broker.log.errors import LogOffline, LogReadFailed
+from eagleray.protocol.errors import ProtocolError
+
+
+class Availability:
+    """Online until the log is closed or its disk fails in the middle of something; then offline for good.
+
+    What was begun and not finished is finished by opening the log anew, which also knows what to do about a flush
+    that failed.
+    """
+
+    __slots__ = ("_close_files", "_directory", "_file_system", "is_online")
+
+    def __init__(self, file_system: FileSystem, directory: str, close_files: Callable[[], None]) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self._close_files = close_files
+        self.is_online = True
+
+    def require(self) -> None:
+        """Raise LogOffline unless the log may be used."""
+        if not self.is_online:
+            raise LogOffline(f"{self._directory}: the log is closed or failed; open it anew")
+
+    def end(self) -> None:
+        """Go offline and give the files back."""
+        self.is_online = False
+        self._close_files()
+
+    @contextmanager
+    def or_offline(self, doing: str) -> Iterator[None]:
+        """Do something that cannot be left half done: where the disk fails, the log goes offline."""
+        try:
+            yield
+        except OSError as error:
+            self.end()
+            if isinstance(error, FlushFailed):
+                note_failed_flush(self._file_system, self._directory)
+            raise LogOffline(f"{self._directory}: {doing} failed, open the log anew: {error}") from error
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Do something that only reads: where it fails, nothing has changed."""
+        self.require()
+        try:
+            yield
+        except (OSError, ProtocolError) as error:
+            raise LogReadFailed(f"{self._directory}: reading failed: {error}") from error

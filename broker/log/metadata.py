@@ -1,0 +1,66 @@
+"""The small files beside a log's segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from eagleray.broker.filesystem import FileSystem, write_atomically
+from eagleray.broker.log import names
+from eagleray.broker.log.checkpoint import Checkpoint, write_checkpoint
+from eagleray.broker.log.leader_epochs import LeaderEpochs
+from eagleray.broker.log.producer_snapshot import encode_snapshot
+from eagleray.broker.log.producer_state import ProducerState
+from eagleray.broker.log.recovery import remove_snapshots
+
+
+class LogMetadata:
+    """Checkpoint, leader epochs and producer snapshots of one log.
+
+    Owns: those files. Persists: each as a whole, on stable storage, before its method returns. On failure: OSError,
+    and the file is as it was, but for FlushFailed, after which it may be either.
+    """
+
+    __slots__ = ("_directory", "_file_system", "checkpoint", "is_marked_open")
+
+    def __init__(self, file_system: FileSystem, directory: str, checkpoint: Checkpoint) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self.checkpoint = checkpoint
+        # The next opening must know that this log was open in this boot, from the first change on.
+        self.is_marked_open = False
+
+    def write_checkpoint(self, *, closed_cleanly: bool = False, **changes: Any) -> None:  # noqa: ANN401 - fields of Checkpoint
+        """Write the checkpoint with these changes; the log counts as open unless it says otherwise."""
+        changed = msgspec.structs.replace(
+            self.checkpoint,
+            boot_id=self._file_system.boot_id(),
+            closed_cleanly=closed_cleanly,
+            # Opening the log has written again what a failed flush had left in doubt.
+            failed_flush_boot_id="",
+            **changes,
+        )
+        write_checkpoint(self._file_system, self._directory, changed)
+        self.checkpoint = changed
+        self.is_marked_open = not closed_cleanly
+
+    def note_flushed(self, up_to_offset: int) -> None:
+        """Remember for the next checkpoint that everything below an offset is on stable storage."""
+        self.checkpoint = msgspec.structs.replace(self.checkpoint, recovery_point=up_to_offset)
+
+    def write_epochs(self, epochs: LeaderEpochs) -> None:
+        """Write the leader epochs, if they have changed."""
+        if epochs.is_dirty:
+            write_atomically(self._file_system, f"{self._directory}/{names.LEADER_EPOCH_FILE}", epochs.encode())
+            epochs.is_dirty = False
+
+    def write_snapshot(self, offset: int, producers: ProducerState) -> None:
+        """Write the state of the producers as it is before the batch at `offset`."""
+        path = names.segment_file(self._directory, offset, names.SNAPSHOT_SUFFIX)
+        write_atomically(self._file_system, path, encode_snapshot(producers))
+
+    def remove_snapshots_but(self, offsets: Sequence[int]) -> None:
+        """Remove the snapshots that nothing will start from."""
+        remove_snapshots(self._file_system, self._directory, kept=offsets)

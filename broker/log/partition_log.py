@@ -1,0 +1,439 @@
+"""A partition's log: what is appended, what a reader may see, and what a crash leaves of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from operator import attrgetter
+
+from eagleray.broker.filesystem import FileSystem, FlushFailed
+from eagleray.broker.log import names, reading, retention
+from eagleray.broker.log.appending import Appended, AppendRun, NewMarker
+from eagleray.broker.log.availability import Availability
+from eagleray.broker.log.compaction import Compaction
+from eagleray.broker.log.compaction_plan import plan_compaction
+from eagleray.broker.log.config import Flush, LogConfig
+from eagleray.broker.log.errors import CompactionFailed, LogOffline, LogWriteFailed, OffsetOutOfRange
+from eagleray.broker.log.leader_epochs import EpochEnd
+from eagleray.broker.log.metadata import LogMetadata
+from eagleray.broker.log.offset_map import DEFAULT_MAX_KEYS, OffsetMap
+from eagleray.broker.log.opening import OpenedFiles, open_files
+from eagleray.broker.log.producer_state import Origin, Rejection
+from eagleray.broker.log.reading import Isolation, LogSlice, TimestampedOffset
+from eagleray.broker.log.recovery import Recovery
+from eagleray.broker.log.segment import Segment
+from eagleray.broker.log.swapping import swap_in
+from eagleray.broker.log.sweeping import log_offsets
+from eagleray.protocol.errors import ErrorCode, ProtocolError
+from eagleray.protocol.records import RecordBatch
+
+_BASE_OFFSET = attrgetter("base_offset")
+
+
+class PartitionLog:
+    """The batches of one partition, with the producers and transactions that wrote them.
+
+    Owns: one directory, alone. Persists: every batch before `append` returns (against the death of the process; against
+    the loss of power once `flush` has returned). On failure: an append that raises LogWriteFailed left nothing
+    behind and may be tried again; LogOffline means that the disk can no longer be trusted to hold what this object
+    believes, and the log has to be opened anew. After a restart: exactly the whole valid batches are
+    there, and producers, transactions and indexes are as if the process had never died.
+
+    It knows no clock and no thread: the time comes with each call, and one call runs to its end before the next.
+    """
+
+    def __init__(self, file_system: FileSystem, directory: str, config: LogConfig, files: OpenedFiles) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self.config = config
+        self._metadata = LogMetadata(file_system, directory, files.checkpoint)
+        self._availability = Availability(file_system, directory, self._close_files)
+        self._has_new_names = False
+        self.log_start_offset = 0
+        self.high_watermark = 0
+        self.cleaned_up_to = files.checkpoint.cleaned_up_to
+        self._take(files)
+        self.high_watermark = min(max(files.checkpoint.high_watermark, self.log_start_offset), self.log_end_offset)
+        self.producers.unstable.replicated_up_to(self.high_watermark)
+
+    @classmethod
+    def open(cls, file_system: FileSystem, directory: str, config: LogConfig, *, now_ms: int) -> PartitionLog:
+        """Open the log in `directory`, creating it where there is none and recovering it where it was not closed."""
+        try:
+            files = open_files(file_system, directory, config, now_ms=now_ms)
+        except OSError as error:
+            raise LogOffline(f"{directory}: the log could not be opened: {error}") from error
+        return cls(file_system, directory, config, files)
+
+    def _take(self, files: OpenedFiles) -> None:
+        self.segments = files.segments
+        self.producers = files.producers
+        self.epochs = files.epochs
+        self.recovery: Recovery = files.recovery
+        self.log_end_offset = files.recovery.log_end_offset
+        self.log_start_offset = max(
+            self.log_start_offset, files.checkpoint.log_start_offset, self.segments[0].base_offset
+        )
+        self.cleaned_up_to = min(self.cleaned_up_to, self.log_end_offset)
+
+    # What there is
+
+    @property
+    def is_online(self) -> bool:
+        """Whether the log serves; once it does not, it has to be opened anew."""
+        return self._availability.is_online
+
+    @property
+    def active_segment(self) -> Segment:
+        """The segment that is being appended to."""
+        return self.segments[-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all batches on disk."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset that a read_committed reader does not see yet; never outside of start and high watermark."""
+        first_unstable = self.producers.unstable.first_unstable_offset
+        if first_unstable is None or first_unstable > self.high_watermark:
+            return self.high_watermark
+        # Records can be deleted in the middle of an open transaction.
+        return max(first_unstable, self.log_start_offset)
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on stable storage."""
+        return self._metadata.checkpoint.recovery_point
+
+    # Appending
+
+    def append(
+        self,
+        batches: Sequence[RecordBatch],
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+    ) -> list[Appended | Rejection]:
+        """Append batches, of one producer or of many, with one write; answer each in its place.
+
+        The batches were split and checked, CRCs included, by whoever took them from the wire.
+        """
+        if leader_epoch < self.epochs.latest_epoch:
+            return [self._fenced(leader_epoch)] * len(batches)
+
+        def add_all(run: AppendRun) -> list[Appended | Rejection]:
+            return [run.add(batch, origin) for batch in batches]
+
+        return self._run(add_all, leader_epoch, now_ms)
+
+    def append_markers(
+        self, markers: Sequence[NewMarker], *, leader_epoch: int, now_ms: int
+    ) -> list[Appended | Rejection]:
+        """Append commit and abort markers with one write; answer each in its place."""
+        if leader_epoch < self.epochs.latest_epoch:
+            return [self._fenced(leader_epoch)] * len(markers)
+
+        def add_all(run: AppendRun) -> list[Appended | Rejection]:
+            return [run.add_marker(marker) for marker in markers]
+
+        return self._run(add_all, leader_epoch, now_ms)
+
+    def append_replicated(self, batches: Sequence[RecordBatch], *, now_ms: int) -> list[Appended | Rejection]:
+        """Append batches that a leader has placed, offsets and epochs unchanged."""
+
+        def add_all(run: AppendRun) -> list[Appended | Rejection]:
+            return [run.add_replicated(batch) for batch in batches]
+
+        return self._run(add_all, self.epochs.latest_epoch, now_ms)
+
+    def _fenced(self, leader_epoch: int) -> Rejection:
+        return Rejection(
+            ErrorCode.FENCED_LEADER_EPOCH,
+            f"{self._directory}: an append with leader epoch {leader_epoch} came after one with "
+            f"{self.epochs.latest_epoch}: a newer leader has taken over, find it and send there",
+        )
+
+    def _run(
+        self, add_all: Callable[[AppendRun], list[Appended | Rejection]], leader_epoch: int, now_ms: int
+    ) -> list[Appended | Rejection]:
+        self._availability.require()
+        segment, size_bytes = self.active_segment, self.active_segment.size_bytes
+        try:
+            if not self._metadata.is_marked_open:
+                self._write_checkpoint()
+            run = AppendRun(self, leader_epoch, now_ms)
+            results = add_all(run)
+            run.write()
+            if self.epochs.is_dirty:
+                self._metadata.write_epochs(self.epochs)
+        except OSError as error:
+            self._take_back(segment, size_bytes, now_ms)
+            raise LogWriteFailed(f"{self._directory}: nothing was appended: {error}") from error
+        except ProtocolError:
+            # A replicated marker that cannot be read. What was staged up to it must not outlive the append.
+            self._take_back(segment, size_bytes, now_ms)
+            raise
+        return results
+
+    def _take_back(self, segment: Segment, size_bytes: int, now_ms: int) -> None:
+        """Undo an append that did not complete, of which whole batches, or even whole segments, may be written."""
+        with self._availability.or_offline("undoing a failed append"):
+            for base_offset in reversed(log_offsets(self._file_system, self._directory)):
+                if base_offset > segment.base_offset:
+                    self._file_system.remove(names.segment_file(self._directory, base_offset, names.LOG_SUFFIX))
+                    self._file_system.flush_directory(self._directory)
+            segment.truncate(size_bytes)
+            self._rewind(now_ms)
+
+    def _rewind(self, now_ms: int) -> None:
+        """Take the state from the files again."""
+        with self._availability.or_offline("taking the state from the files again"):
+            for segment in self.segments:
+                segment.close()
+            self._availability.is_online = False
+            files = open_files(self._file_system, self._directory, self.config, now_ms=now_ms)
+        self._take(files)
+        self.producers.unstable.replicated_up_to(self.high_watermark)
+        self._availability.is_online = True
+
+    def roll(self, base_offset: int, now_ms: int) -> Segment:
+        """Close the active segment and begin the next one at `base_offset`.
+
+        The order matters: once the new segment's file exists, the indexes of the old one, the snapshot between them and
+        the leader epochs up to here are complete, so that recovery only has to look at the last segment.
+        """
+        if self.config.flush is Flush.COMMIT:
+            self.flush()
+        self.active_segment.write_indexes()
+        self._metadata.write_epochs(self.epochs)
+        self._metadata.write_snapshot(base_offset, self.producers)
+        self._has_new_names = True
+        segment = Segment(
+            self._file_system,
+            self._directory,
+            base_offset,
+            index_interval_bytes=self.config.index_interval_bytes,
+            created_ms=now_ms,
+        )
+        self.segments.append(segment)
+        return segment
+
+    # Reading
+
+    def read(self, offset: int, *, max_bytes: int, isolation: Isolation) -> LogSlice:
+        """Return batches from the one that holds `offset` on, as far as `isolation` lets a reader see."""
+        end_offset = self.readable_end(isolation)
+        records, aborted = b"", []
+        with self._availability.reading():
+            self._require_in_range(offset)
+            if offset < end_offset:
+                first = self._segment_number(offset)
+                records, upper_offset = reading.read_records(self.segments, first, offset, end_offset, max_bytes)
+                if isolation is Isolation.READ_COMMITTED and records:
+                    aborted = reading.collect_aborted(self.segments, first, offset, upper_offset)
+        return LogSlice(
+            records=records,
+            high_watermark=self.high_watermark,
+            last_stable_offset=self.last_stable_offset,
+            log_start_offset=self.log_start_offset,
+            aborted_transactions=aborted,
+        )
+
+    def read_for_replica(self, offset: int, *, max_bytes: int) -> bytes:
+        """Return batches from `offset` up to the end of the log, for a follower, which may see everything."""
+        with self._availability.reading():
+            self._require_in_range(offset)
+            first = self._segment_number(offset)
+            return reading.read_records(self.segments, first, offset, self.log_end_offset, max_bytes)[0]
+
+    def readable_end(self, isolation: Isolation) -> int:
+        """The first offset that a reader does not see."""
+        return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
+
+    def offset_for_timestamp(self, timestamp_ms: int, isolation: Isolation) -> TimestampedOffset | None:
+        """Return the first readable record with this timestamp or a later one."""
+        with self._availability.reading():
+            end_offset = self.readable_end(isolation)
+            return reading.find_by_timestamp(self.segments, timestamp_ms, self.log_start_offset, end_offset)
+
+    def offset_of_largest_timestamp(self, isolation: Isolation) -> TimestampedOffset | None:
+        """Return the first record that carries the largest timestamp of the log."""
+        with self._availability.reading():
+            end_offset = self.readable_end(isolation)
+            return reading.find_largest_timestamp(self.segments, self.log_start_offset, end_offset)
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        """Return where a leader epoch ends in this log."""
+        return self.epochs.end_of(epoch, self.log_end_offset)
+
+    def _require_in_range(self, offset: int) -> None:
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+
+    def _segment_number(self, offset: int) -> int:
+        return max(bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
+
+    # Moving the offsets
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Note that everything below `offset` is replicated; the high watermark never falls by this."""
+        reached = min(offset, self.log_end_offset)
+        if reached > self.high_watermark:
+            self.high_watermark = reached
+            self.producers.unstable.replicated_up_to(reached)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Delete everything below an offset; return the new start, which is on disk when this returns."""
+        self._availability.require()
+        if not 0 <= before_offset <= self.high_watermark:
+            raise OffsetOutOfRange(before_offset, self.log_start_offset, self.high_watermark)
+        if before_offset > self.log_start_offset:
+            self._move_start(before_offset)
+        return self.log_start_offset
+
+    def truncate(self, to_offset: int, *, now_ms: int) -> None:
+        """Drop everything at or behind an offset: a follower's tail that its new leader does not have."""
+        self._availability.require()
+        to_offset = max(to_offset, self.log_start_offset)
+        if to_offset >= self.log_end_offset:
+            return
+        with self._availability.or_offline("truncating"):
+            self._truncate(to_offset)
+            self._rewind(now_ms)
+        self.high_watermark = min(self.high_watermark, self.log_end_offset)
+
+    def _truncate(self, to_offset: int) -> None:
+        """Take segments and batches away from the end on, so that a crash in between leaves a log without gaps."""
+        self.high_watermark = min(self.high_watermark, to_offset)
+        self.cleaned_up_to = min(self.cleaned_up_to, to_offset)
+        last = self.segments[max(bisect_left(self.segments, to_offset, key=_BASE_OFFSET) - 1, 0)]
+        self._write_checkpoint(recovery_point=min(self.recovery_point, last.base_offset))
+        while self.active_segment is not last:
+            self.segments.pop().remove()
+            self._file_system.flush_directory(self._directory)
+        location = last.locate(to_offset)
+        if location is not None:
+            last.truncate(location.position)
+
+    # Housekeeping
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Remove whole segments that are too old or too many, and forget idle producers; return bytes freed."""
+        self._availability.require()
+        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        count = retention.count_expired(self, now_ms)
+        if count == len(self.segments):
+            with self._availability.or_offline("beginning a new segment"):
+                self.roll(self.log_end_offset, now_ms)
+        if count == 0:
+            return 0
+        size_bytes = self.size_bytes
+        self._move_start(max(self.segments[count].base_offset, self.log_start_offset))
+        return size_bytes - self.size_bytes
+
+    def compaction(self, now_ms: int, *, max_keys: int = DEFAULT_MAX_KEYS) -> Compaction | None:
+        """Begin a compaction, to be done step by step, if the log is to be compacted and enough of it is dirty."""
+        self._availability.require()
+        cleanable = plan_compaction(self, now_ms)
+        if cleanable is None:
+            return None
+        newest = OffsetMap(max_keys)
+        return Compaction(self, self._file_system, self._directory, cleanable, now_ms=now_ms, newest=newest)
+
+    def replace_segments(self, replaced: Sequence[Segment], *, now_ms: int) -> Segment:
+        """Swap in what a compaction made of neighbouring segments, and return it; on failure either stands, whole."""
+        self._availability.require()
+        first = self.segments.index(replaced[0])
+        following = first + len(replaced)
+        try:
+            compacted = swap_in(
+                self._file_system,
+                self._directory,
+                replaced,
+                end_offset=self.segments[following].base_offset,
+                index_interval_bytes=self.config.index_interval_bytes,
+            )
+        except OSError as error:
+            self._rewind(now_ms)
+            raise CompactionFailed(f"{self._directory}: a compacted segment was not swapped in: {error}") from error
+        self.segments[first:following] = [compacted]
+        for segment in replaced:
+            segment.close()
+        return compacted
+
+    def finish_compaction(self, up_to_offset: int) -> None:
+        """Remember that a compaction has been over everything below an offset."""
+        self.cleaned_up_to = up_to_offset
+        self._write_checkpoint()
+
+    def flush(self) -> None:
+        """Return once everything appended is on stable storage.
+
+        A flush that fails leaves it unknown what the disk holds, and a second one could succeed without having written
+        anything, so the log goes offline.
+        """
+        self._availability.require()
+        with self._availability.or_offline("flushing"):
+            for segment in self.segments[self._segment_number(self.recovery_point) :]:
+                segment.flush()
+            if self._has_new_names:
+                self._file_system.flush_directory(self._directory)
+                self._has_new_names = False
+        self._metadata.note_flushed(self.log_end_offset)
+
+    def write_checkpoint(self) -> None:
+        """Keep the offsets that the segments do not tell; called now and then, and after each flush that matters."""
+        self._availability.require()
+        try:
+            self._write_checkpoint()
+        except OSError as error:
+            raise LogWriteFailed(f"{self._directory}: the checkpoint was not written: {error}") from error
+
+    def close(self) -> None:
+        """Flush, complete the indexes and take a snapshot, so that the next opening has nothing to recover."""
+        if not self._availability.is_online:
+            return
+        self.flush()
+        with self._availability.or_offline("closing"):
+            self.active_segment.write_indexes()
+            self._metadata.write_snapshot(self.log_end_offset, self.producers)
+            self._remove_snapshots_but(self.log_end_offset)
+            self._write_checkpoint(closed_cleanly=True)
+        self._availability.end()
+
+    def _move_start(self, offset: int) -> None:
+        """Raise the start of the log, on disk first, then remove the segments that lie below it."""
+        with self._availability.or_offline("deleting"):
+            try:
+                self._write_checkpoint(log_start_offset=offset)
+            except FlushFailed:
+                raise
+            except OSError as error:
+                raise LogWriteFailed(f"{self._directory}: nothing was deleted: {error}") from error
+            self.log_start_offset = offset
+            while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
+                self.segments.pop(0).remove()
+            self.epochs.truncate_before(offset)
+            self._metadata.write_epochs(self.epochs)
+            self._remove_snapshots_but()
+
+    def _remove_snapshots_but(self, *offsets: int) -> None:
+        """Keep the snapshots at the segments' beginnings, which recovery starts from, and those at `offsets`."""
+        self._metadata.remove_snapshots_but([*map(_BASE_OFFSET, self.segments), *offsets])
+
+    def _write_checkpoint(self, *, closed_cleanly: bool = False, **changes: int) -> None:
+        offsets = {
+            "log_start_offset": self.log_start_offset,
+            "high_watermark": self.high_watermark,
+            "cleaned_up_to": self.cleaned_up_to,
+        }
+        self._metadata.write_checkpoint(closed_cleanly=closed_cleanly, **(offsets | changes))
+
+    def _close_files(self) -> None:
+        for segment in self.segments:
+            with suppress(OSError):
+                segment.close()

@@ -1,0 +1,161 @@
+"""From the files of a partition's directory to the state of its log, whatever the last process left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from eagleray.broker.log import names
+from eagleray.broker.log.errors import LogDamaged
+from eagleray.broker.log.producer_snapshot import decode_snapshot
+from eagleray.broker.log.producer_state import CompletedTransaction, ProducerState
+from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET, timestamp_of
+from eagleray.broker.log.transaction_index import AbortedTransaction
+from eagleray.protocol.errors import ProtocolError
+from eagleray.protocol.records import HEADER_BYTES, RecordBatch, scan_batches
+
+if TYPE_CHECKING:
+    from eagleray.broker.filesystem import FileSystem
+    from eagleray.broker.log.leader_epochs import LeaderEpochs
+    from eagleray.broker.log.segment import Segment
+
+_SCAN_READ_BYTES = 4 * 1024 * 1024
+
+
+class Recovery(msgspec.Struct, kw_only=True):
+    """What recovering a log found, for the one who opened it to report."""
+
+    log_end_offset: int = 0
+    scanned_bytes: int = 0
+    """Bytes whose checksums were verified."""
+
+    replayed_bytes: int = 0
+    """Bytes read for the producers' state alone, because a snapshot was missing or damaged."""
+
+    cut_bytes: int = 0
+    """Bytes behind the last whole valid batch, which were cut off."""
+
+    removed_segments: int = 0
+    """Segments behind a damaged one, which had to go with it."""
+
+
+def load_producers(file_system: FileSystem, directory: str, at_or_before: int) -> tuple[ProducerState, int]:
+    """Return the newest valid snapshot that is not newer than an offset, and the offset it stands for."""
+    for offset in sorted(snapshot_offsets(file_system, directory), reverse=True):
+        if offset <= at_or_before:
+            data = file_system.read_bytes(names.segment_file(directory, offset, names.SNAPSHOT_SUFFIX))
+            entries = decode_snapshot(data)
+            if entries is not None:
+                return ProducerState(entries), offset
+    return ProducerState(), 0
+
+
+def remove_snapshots(file_system: FileSystem, directory: str, *, kept: Sequence[int]) -> None:
+    """Remove the snapshots of all offsets but those in `kept`."""
+    for offset in snapshot_offsets(file_system, directory):
+        if offset not in kept:
+            file_system.remove(names.segment_file(directory, offset, names.SNAPSHOT_SUFFIX))
+
+
+def replay_producers(segments: Sequence[Segment], producers: ProducerState, start: int, end: int) -> int:
+    """Bring producer state from offset `start` up to `end` by stepping over intact batches; return bytes read."""
+    replayed_bytes = 0
+    for segment, next_segment in _with_next(segments):
+        if segment.base_offset >= end or (next_segment is not None and next_segment.base_offset <= start):
+            continue
+        for position, header in segment.headers():
+            if start <= header.base_offset < end and header.has_producer_id:
+                size_bytes = header.size_bytes if header.is_control else HEADER_BYTES
+                batch = RecordBatch(memoryview(segment.read(position, size_bytes)), header)
+                try:
+                    apply_batch(producers, batch)
+                except ProtocolError as error:
+                    raise LogDamaged(f"the marker at offset {header.base_offset} cannot be read: {error}") from error
+                replayed_bytes += size_bytes
+    return replayed_bytes
+
+
+def apply_batch(producers: ProducerState, batch: RecordBatch) -> CompletedTransaction | None:
+    """Let producer state know of a batch that is in the log at the offset its own header says."""
+    header = batch.header
+    if not header.has_producer_id:
+        return None
+    if not header.is_control:
+        producers.apply_data(header, header.base_offset)
+        return None
+    # Compaction leaves a marker's batch empty once nothing is left of the transaction that it ended.
+    marker = batch.end_transaction_marker() if header.record_count else None
+    return producers.apply_marker(header, marker, header.base_offset) if marker is not None else None
+
+
+def index_completed(segment: Segment, completed: CompletedTransaction | None) -> None:
+    """Enter a transaction that a marker in `segment` ended into its index, if it was aborted."""
+    if completed is not None and completed.is_aborted:
+        segment.transaction_index.add(
+            AbortedTransaction(
+                completed.producer_id,
+                completed.first_offset,
+                completed.marker_offset,
+                completed.last_stable_offset,
+            )
+        )
+
+
+def scan_segment(
+    segment: Segment, producers: ProducerState, epochs: LeaderEpochs, next_offset: int, report: Recovery
+) -> int:
+    """Verify every batch of a segment and build its indexes anew; return how many bytes are whole and valid."""
+    segment.forget_indexes()
+    segment.remove_index_files()
+    valid_bytes = 0
+    for position, batch in valid_batches(segment):
+        header = batch.header
+        # The checksum does not cover the offset, and an index has four bytes for it.
+        if header.base_offset < next_offset or header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            break
+        try:
+            completed = apply_batch(producers, batch)
+        except ProtocolError:
+            break
+        segment.note_batch(position, header.size_bytes, header.last_offset, timestamp_of(header))
+        index_completed(segment, completed)
+        if header.partition_leader_epoch >= 0:
+            epochs.assign(header.partition_leader_epoch, header.base_offset)
+        next_offset = header.next_offset
+        valid_bytes = position + header.size_bytes
+    report.scanned_bytes += segment.size_bytes
+    report.log_end_offset = next_offset
+    return valid_bytes
+
+
+def valid_batches(
+    segment: Segment, position: int = 0, *, read_bytes: int = _SCAN_READ_BYTES
+) -> Iterator[tuple[int, RecordBatch]]:
+    """Yield the whole and undamaged batches from `position` on and where each begins, up to the first that is not."""
+    wanted_bytes = read_bytes
+    while position < segment.size_bytes:
+        chunk = segment.read(position, wanted_bytes)
+        scan = scan_batches(chunk)
+        for batch in scan.batches:
+            yield position, batch
+            position += batch.header.size_bytes
+        wanted_bytes = read_bytes
+        if not scan.batches:
+            # Either the file is damaged here, or a batch is larger than what was read: a length that the file
+            # cannot hold is damage, so nothing is ever allocated by it.
+            wanted_bytes = len(chunk) + scan.missing_bytes
+            if not scan.missing_bytes or position + wanted_bytes > segment.size_bytes:
+                return
+
+
+def snapshot_offsets(file_system: FileSystem, directory: str) -> list[int]:
+    """Return the offsets that there are snapshots of."""
+    found = file_system.list_directory(directory)
+    offsets = [names.base_offset_of(name) for name in found if name.endswith(names.SNAPSHOT_SUFFIX)]
+    return [offset for offset in offsets if offset is not None]
+
+
+def _with_next(segments: Sequence[Segment]) -> Iterator[tuple[Segment, Segment | None]]:
+    return zip(segments, [*segments[1:], None], strict=True)

@@ -1,0 +1,317 @@
+"""One file of batches and its indexes."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from eagleray.broker.filesystem import FileSystem, FlushFailed, write_fully
+from eagleray.broker.log import names
+from eagleray.broker.log.errors import LogDamaged
+from eagleray.broker.log.offset_index import OffsetIndex
+from eagleray.broker.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
+from eagleray.broker.log.time_index import TimeIndex
+from eagleray.broker.log.transaction_index import TransactionIndex
+from eagleray.protocol.errors import ProtocolError
+from eagleray.protocol.records import HEADER_BYTES, BatchHeader, BytesLike, decode_header
+
+if TYPE_CHECKING:
+    from eagleray.broker.filesystem import File
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+NO_TIMESTAMP = -1
+
+# The part of a batch's header that is needed to step over it: base offset, length, last offset delta.
+_STEP = struct.Struct(">qi11xi")
+_LOG_OVERHEAD_BYTES = 12
+_STEP_READ_BYTES = 8 * 1024
+
+
+def timestamp_of(header: BatchHeader) -> int:
+    """Return the timestamp that a batch is indexed by; one that compaction has emptied has no record to be found."""
+    return header.max_timestamp if header.record_count else NO_TIMESTAMP
+
+
+class BatchLocation(msgspec.Struct, frozen=True, gc=False):
+    """Where a batch lies in its segment's file."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+
+
+class Segment:
+    """A run of a partition's batches, from `base_offset` on, in one file, with three indexes beside it.
+
+    Owns: `<base>.log`, `.index`, `.timeindex` and `.txnindex`. Persists: batches when `append` returns; index entries
+    when `write_indexes` is called, which is before the next segment is begun. An index that is missing or
+    damaged is built again from the batches; that of the transactions by the log's recovery, which knows the producers.
+    While a compaction writes a segment, its files carry a `name_ending` that keeps them apart.
+    """
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_directory",
+        "_file",
+        "_file_system",
+        "_index_interval_bytes",
+        "_name_ending",
+        "_offset_index",
+        "_time_index",
+        "base_offset",
+        "created_ms",
+        "first_timestamp_ms",
+        "index_bytes",
+        "largest_timestamp_ms",
+        "offset_of_largest_timestamp",
+        "size_bytes",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        base_offset: int,
+        *,
+        index_interval_bytes: int,
+        created_ms: int,
+        name_ending: str = "",
+    ) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self._index_interval_bytes = index_interval_bytes
+        self._name_ending = name_ending
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self._file: File = file_system.open(self._path(names.LOG_SUFFIX))
+        self.size_bytes = self._file.size()
+        self.transaction_index = TransactionIndex()
+        self.forget_indexes()
+
+    def forget_indexes(self) -> None:
+        """Start the indexes and what is derived from batches anew, for a segment that is scanned again."""
+        self._offset_index: OffsetIndex | None = OffsetIndex(self.base_offset)
+        self._time_index: TimeIndex | None = TimeIndex(self.base_offset)
+        self.transaction_index = TransactionIndex()
+        self._bytes_since_index_entry = 0
+        self.index_bytes = 0
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self.largest_timestamp_ms = NO_TIMESTAMP
+        self.offset_of_largest_timestamp = self.base_offset
+
+    def load_indexes(self) -> bool:
+        """Take the indexes from their files, the two large ones when they are first used; False: scan instead."""
+        data = self._read_index_file(names.TRANSACTION_INDEX_SUFFIX)
+        transaction_index = TransactionIndex.decode(data or b"")
+        has_index = self._file_system.exists(self._path(names.OFFSET_INDEX_SUFFIX))
+        if transaction_index is None or not has_index:
+            return False
+        self.forget_indexes()
+        self.transaction_index = transaction_index
+        self._offset_index = None
+        self._time_index = None
+        time_index = self.time_index
+        # Where the time index had to be built anew, its last entry may be older than the last batch.
+        if time_index.largest_timestamp_ms > self.largest_timestamp_ms:
+            self.largest_timestamp_ms = time_index.largest_timestamp_ms
+            self.offset_of_largest_timestamp = time_index.offset_of_largest_timestamp
+        first = next(self.headers(), None)
+        if first is not None:
+            self.first_timestamp_ms = first[1].max_timestamp
+        return True
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """The index from offsets to positions, loaded or built on first use."""
+        if self._offset_index is None:
+            data = self._read_index_file(names.OFFSET_INDEX_SUFFIX)
+            index = None if data is None else OffsetIndex.decode(self.base_offset, data)
+            if index is not None and index.last_position < self.size_bytes:
+                self._offset_index = index
+            else:
+                self._rebuild_sparse_indexes()
+                assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """The index from timestamps to offsets, loaded or built on first use."""
+        if self._time_index is None:
+            data = self._read_index_file(names.TIME_INDEX_SUFFIX)
+            index = TimeIndex.decode(self.base_offset, data) if data else None
+            if index is not None or not self.size_bytes:
+                self._time_index = index or TimeIndex(self.base_offset)
+            else:
+                self._rebuild_sparse_indexes()
+                assert self._time_index is not None
+        return self._time_index
+
+    def append(self, buffers: Sequence[BytesLike], size_bytes: int) -> None:
+        """Write whole batches at the end; on an OSError the file is cut back to where it was, if it can be."""
+        try:
+            write_fully(self._file, buffers, size_bytes)
+            self.size_bytes += size_bytes
+        except OSError:
+            self._file.truncate(self.size_bytes)
+            raise
+
+    def note_batch(self, position: int, size_bytes: int, last_offset: int, timestamp_ms: int) -> None:
+        """Index a batch that is, or is about to be, in the file: the live append and recovery both come here."""
+        if timestamp_ms > self.largest_timestamp_ms:
+            self.largest_timestamp_ms = timestamp_ms
+            self.offset_of_largest_timestamp = last_offset
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self._add_index_entry(last_offset, position)
+            self._bytes_since_index_entry = 0
+        elif position == 0:
+            self.first_timestamp_ms = timestamp_ms
+        self._bytes_since_index_entry += size_bytes
+
+    def read(self, position: int, length: int) -> bytes:
+        """Return bytes of the file."""
+        return self._file.read(position, length)
+
+    def locate(self, offset: int, *, from_position: int = 0) -> BatchLocation | None:
+        """Find the first batch that ends at `offset` or behind it; None where the segment ends before."""
+        try:
+            return self._locate(offset, from_position)
+        except LogDamaged:
+            # It may be the index that is damaged, and the batches tell.
+            self._rebuild_sparse_indexes()
+            return self._locate(offset, from_position)
+
+    def last_location(self) -> BatchLocation | None:
+        """Find the last batch of the segment."""
+        position = self.offset_index.position_at_or_before(self.offset_index.last_offset)
+        return next(iter(deque(self._locations(position), maxlen=1)), None)
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Step over the batches from `position` on: where each begins, and its whole header."""
+        for location in self._locations(position):
+            try:
+                header = decode_header(self._file.read(location.position, HEADER_BYTES))
+            except ProtocolError as error:
+                raise self._damaged(location.position) from error
+            yield location.position, header
+
+    def batch_bytes(self, location: BatchLocation) -> bytes:
+        """Return the bytes of one batch."""
+        return self._file.read(location.position, location.size_bytes)
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut the file; the indexes are then out of date until the segment is scanned again.
+
+        The cut is on stable storage when this returns. Otherwise a loss of power could bring back what was cut, mixed
+        with what was written in its place.
+        """
+        self._file.truncate(size_bytes)
+        self.size_bytes = size_bytes
+        self.flush()
+
+    def write_indexes(self) -> None:
+        """Bring the index files up to date with memory, ending the time index at the largest timestamp.
+
+        They are on stable storage when this returns, for nobody looks at them again before they are used after a crash.
+        The offset index is the last, because where it is there, the others are taken for complete.
+        """
+        if self.largest_timestamp_ms > NO_TIMESTAMP:
+            self.time_index.add(self.largest_timestamp_ms, self.offset_of_largest_timestamp)
+        self._append_index(names.TRANSACTION_INDEX_SUFFIX, self.transaction_index)
+        self._append_index(names.TIME_INDEX_SUFFIX, self.time_index)
+        self._file_system.flush_directory(self._directory)
+        self._append_index(names.OFFSET_INDEX_SUFFIX, self.offset_index)
+
+    def remove_index_files(self) -> None:
+        """Remove index files that no longer tell the truth."""
+        for suffix in names.INDEX_SUFFIXES:
+            self._file_system.remove(self._path(suffix))
+
+    def flush(self) -> None:
+        """Return once the batches are on stable storage."""
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise FlushFailed(*error.args) from error
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._file.close()
+
+    def remove(self) -> None:
+        """Close the segment and remove its files, the log first: an index without a log is swept up on opening."""
+        self.close()
+        self._file_system.remove(self._path(names.LOG_SUFFIX))
+        self.remove_index_files()
+
+    def _path(self, suffix: str) -> str:
+        return names.segment_file(self._directory, self.base_offset, suffix) + self._name_ending
+
+    def _read_index_file(self, suffix: str) -> bytes | None:
+        try:
+            return self._file_system.read_bytes(self._path(suffix))
+        except FileNotFoundError:
+            return None
+
+    def _add_index_entry(self, last_offset: int, position: int) -> None:
+        offset_index, time_index = self.offset_index, self.time_index
+        offset_index.add(last_offset, position)
+        time_index.add(self.largest_timestamp_ms, self.offset_of_largest_timestamp)
+        # The time index has at most as many entries, and each of its entries is the larger one.
+        self.index_bytes = len(offset_index) * TIME_ENTRY_BYTES
+
+    def _append_index(self, suffix: str, index: OffsetIndex | TimeIndex | TransactionIndex) -> None:
+        data = index.take_unwritten()
+        is_optional = suffix == names.TRANSACTION_INDEX_SUFFIX
+        if not data and is_optional:
+            return
+        file = self._file_system.open(self._path(suffix))
+        try:
+            if data:
+                write_fully(file, (data,), len(data))
+            file.flush()
+        finally:
+            file.close()
+
+    def _rebuild_sparse_indexes(self) -> None:
+        # Where a batch is damaged, what there is of the indexes still leads past it.
+        deque(self.headers(), maxlen=0)
+        transaction_index = self.transaction_index
+        self.forget_indexes()
+        self.transaction_index = transaction_index
+        for suffix in (names.OFFSET_INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
+            self._file_system.remove(self._path(suffix))
+        for position, header in self.headers():
+            self.note_batch(position, header.size_bytes, header.last_offset, timestamp_of(header))
+
+    def _locate(self, offset: int, from_position: int) -> BatchLocation | None:
+        indexed_offset, indexed_position = self.offset_index.entry_at_or_before(offset) or (None, 0)
+        for location in self._locations(max(from_position, indexed_position)):
+            is_indexed = location.position == indexed_position and indexed_offset is not None
+            if is_indexed and location.last_offset != indexed_offset:
+                raise self._damaged(indexed_position)
+            if location.last_offset >= offset:
+                return location
+        return None
+
+    def _locations(self, position: int) -> Iterator[BatchLocation]:
+        chunk, chunk_position = b"", position
+        while position < self.size_bytes:
+            if position + _STEP.size > chunk_position + len(chunk):
+                chunk, chunk_position = self._file.read(position, _STEP_READ_BYTES), position
+            if position + HEADER_BYTES > self.size_bytes:
+                raise self._damaged(position)
+            base_offset, batch_length, last_offset_delta = _STEP.unpack_from(chunk, position - chunk_position)
+            size_bytes = batch_length + _LOG_OVERHEAD_BYTES
+            if size_bytes < HEADER_BYTES or position + size_bytes > self.size_bytes:
+                raise self._damaged(position)
+            yield BatchLocation(position, size_bytes, base_offset, base_offset + last_offset_delta)
+            position += size_bytes
+
+    def _damaged(self, position: int) -> LogDamaged:
+        return LogDamaged(f"{self._path(names.LOG_SUFFIX)}: no batch begins at byte {position}, where one should")

@@ -1,0 +1,59 @@
+"""What is done to a partition's directory before its files are looked at."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from eagleray.broker.filesystem import FileSystem, write_fully
+from eagleray.broker.log import names
+
+_COPY_BYTES = 4 * 1024 * 1024
+
+
+def log_offsets(file_system: FileSystem, directory: str) -> list[int]:
+    """Return the base offsets of the segments in a directory, ascending."""
+    found = file_system.list_directory(directory)
+    offsets = [names.base_offset_of(name) for name in found if name.endswith(names.LOG_SUFFIX)]
+    return sorted(offset for offset in offsets if offset is not None)
+
+
+def sweep(file_system: FileSystem, directory: str) -> None:
+    """Remove what a crash left half made: temporary files and unfinished compactions."""
+    for name in file_system.list_directory(directory):
+        if name.endswith((names.TEMPORARY_SUFFIX, names.CLEANED_SUFFIX)):
+            file_system.remove(f"{directory}/{name}")
+
+
+def sweep_indexes(file_system: FileSystem, directory: str) -> None:
+    """Remove indexes without a log."""
+    present = set(log_offsets(file_system, directory))
+    for name in file_system.list_directory(directory):
+        if name.endswith(names.INDEX_SUFFIXES) and names.base_offset_of(name) not in present:
+            file_system.remove(f"{directory}/{name}")
+
+
+def write_again(file_system: FileSystem, directory: str, recovery_point: int) -> None:
+    """Write every segment behind the recovery point anew, from the page cache, after a flush has failed.
+
+    The pages that could not be written are taken for written by now, so that flushing the same file would do nothing.
+    """
+    offsets = log_offsets(file_system, directory)
+    first = max(bisect_right(offsets, recovery_point) - 1, 0)
+    for base_offset in offsets[first:]:
+        _copy_over(file_system, names.segment_file(directory, base_offset, names.LOG_SUFFIX))
+    file_system.flush_directory(directory)
+
+
+def _copy_over(file_system: FileSystem, path: str) -> None:
+    temporary = path + names.TEMPORARY_SUFFIX
+    source, target = file_system.open(path), file_system.open(temporary)
+    try:
+        position = 0
+        while chunk := source.read(position, _COPY_BYTES):
+            write_fully(target, (chunk,), len(chunk))
+            position += len(chunk)
+        target.flush()
+    finally:
+        source.close()
+        target.close()
+    file_system.rename(temporary, path)
