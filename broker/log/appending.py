@@ -96,6 +96,13 @@ class AppendRun:
         self._buffers: list[BytesLike] = []
         self._enter(log.active_segment)
 
+    def _enter(self, segment: Segment) -> None:
+        """Work out once what a segment has room for, for all the batches of this run that go into it."""
+        self._segment = segment
+        self._position = segment.size_bytes
+        self._last_possible_offset = segment.base_offset + MAX_RELATIVE_OFFSET
+        self._roll_after_ms = self._end_of_segment_ms()
+
     def add(self, batch: RecordBatch, origin: Origin) -> Appended | Rejection:
         """Decide about one data batch and stage it."""
         header = batch.header
@@ -194,13 +201,6 @@ class AppendRun:
         end_offset = self._log.log_end_offset
         has_room = last_offset - end_offset <= MAX_RELATIVE_OFFSET
         self._enter(self._log.roll(end_offset if has_room else base_offset, self._now_ms))
-
-    def _enter(self, segment: Segment) -> None:
-        """Work out once what a segment has room for, for all the batches of this run that go into it."""
-        self._segment = segment
-        self._position = segment.size_bytes
-        self._last_possible_offset = segment.base_offset + MAX_RELATIVE_OFFSET
-        self._roll_after_ms = self._end_of_segment_ms()
 
     def _end_of_segment_ms(self) -> int:
         """The largest timestamp that still belongs into the segment, by its first batch or else by the clock."""
