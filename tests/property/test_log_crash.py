@@ -1,6 +1,6 @@
 """A log survives the death of its process at any operation and byte, and the loss of power."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eagleray.broker.log.config import LogConfig
@@ -10,7 +10,6 @@ from tests.support.log_driver import LogDriver
 from tests.support.simulated_disk import SimulatedDisk
 
 
-@settings(max_examples=settings().max_examples)
 @given(log_steps.configs, st.lists(rounds(log_steps.workloads, st.none()), min_size=1, max_size=4))
 def test_the_death_of_the_process_loses_nothing_that_was_acknowledged(config: LogConfig, lives: list[Round]):
     disk = SimulatedDisk()

@@ -138,6 +138,14 @@ def test_an_offset_that_no_index_can_hold_is_damage(open_log: OpenLog, disk: Sim
     assert open_log(**SMALL).log_end_offset == 1
 
 
+def test_an_offset_that_goes_back_is_damage(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    log = open_log(**SMALL)
+    append(log, data_batch(), data_batch())
+    disk.crash_process()
+    disk.rot(log_file(0), log.segments[0].size_bytes // 2 + 7, 0x01)
+    assert open_log(**SMALL).log_end_offset == 1
+
+
 # What was refused
 
 
@@ -354,7 +362,7 @@ def test_indexes_that_recovery_built_outlive_a_loss_of_power(open_log: OpenLog, 
 def test_what_a_process_has_seen_of_names_stays_seen(open_log: OpenLog, disk: SimulatedDisk) -> None:
     """A process died between writing the new start and flushing its name; another showed that start to readers."""
     log = open_log(**SMALL)
-    fill(log, 3)
+    fill(log, 3, leader_epoch=-1)
     log.advance_high_watermark(3)
     log.flush()
     with disk.injected(Fault(Outcome.KILL, on=Operation.FLUSH_DIRECTORY)), pytest.raises(ProcessKilled):

@@ -1,0 +1,245 @@
+"""The transaction coordinator: what it decides, for the partitions of the transaction log that it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER, ProducerIdentity
+from eagleray.broker.transactions import transitions
+from eagleray.broker.transactions.config import CoordinatorConfig
+from eagleray.broker.transactions.context import CoordinatorContext
+from eagleray.broker.transactions.events import (
+    AddPartitions,
+    Effect,
+    Event,
+    MarkersForgotten,
+    MarkersWritten,
+    PartitionAssigned,
+    PartitionLoaded,
+    PartitionResigned,
+    ProducerIdsReceived,
+    SendMarkers,
+    Tick,
+    TransitionLogged,
+    TransitionLost,
+)
+from eagleray.broker.transactions.housekeeping import Housekeeping
+from eagleray.broker.transactions.requests import RequestServer
+from eagleray.broker.transactions.states import TransactionState
+from eagleray.broker.transactions.table import NO_DECISION, Shard, Transaction
+from eagleray.protocol.errors import ErrorCode
+
+_ONGOING = TransactionState.ONGOING
+_PREPARE_COMMIT = TransactionState.PREPARE_COMMIT
+_NONE = ErrorCode.NONE
+
+
+class TransactionCoordinator:
+    """Decides over the transactions of the transactional ids that hash to its partitions of the transaction log.
+
+    Owns: for each of its partitions, what replaying that partition gives. Persists: nothing itself; every change is a
+    `LogTransition`, and takes effect, is answered and has consequences only when `TransitionLogged` comes back.
+    On failure (`TransitionLost`): the transaction is as before, and whoever waited for it is told to try again.
+    After a restart: the loaded log is the state, and the markers of decided transactions are sent again.
+
+    Waiting is bounded: a request that meets a transition or markers under way is held until that is over, or answered
+    CONCURRENT_TRANSACTIONS when `request_hold_ms` have passed; one for which there is no producer id is answered
+    COORDINATOR_LOAD_IN_PROGRESS by then. Who ticks less often lets them wait that much longer.
+    """
+
+    def __init__(self, config: CoordinatorConfig) -> None:
+        self._config = config
+        self._context = CoordinatorContext(config)
+        self._table = self._context.table
+        self._requests = RequestServer(self._context)
+        self._housekeeping = Housekeeping(self._context)
+        self._decisions = 0
+        self._unfinished: dict[str, Transaction] = {}
+        """Decided transactions that have all their markers, which the log could not be told."""
+        self._handlers: dict[type, Callable[[Any, int], None]] = {
+            TransitionLogged: self._on_logged,
+            TransitionLost: self._on_lost,
+            MarkersWritten: self._on_markers_written,
+            MarkersForgotten: self._on_markers_forgotten,
+            ProducerIdsReceived: self._on_producer_ids,
+            PartitionAssigned: self._on_assigned,
+            PartitionLoaded: self._on_loaded,
+            PartitionResigned: self._on_resigned,
+            Tick: self._on_tick,
+        }
+
+    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+        """Take one event and return what it makes necessary, in order."""
+        serve = self._requests.handlers.get(type(event))
+        if serve is None:
+            self._handlers[type(event)](event, now_ms)
+        else:
+            serve(event, now_ms + self._config.request_hold_ms, now_ms)
+        return self._context.drain()
+
+    def find(self, transactional_id: str) -> Transaction | ErrorCode:
+        """Return what is known of a transactional id, for those who describe it, or why nothing is."""
+        transaction = self._table.find(transactional_id)
+        if transaction is not None and transaction.current.producer_epoch != NO_EPOCH:
+            return transaction
+        shard = self._table.find_shard(transactional_id)
+        return shard if isinstance(shard, ErrorCode) else ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+    def __iter__(self) -> Iterator[Transaction]:
+        """Go over everything that is known here, for those who list it."""
+        return (transaction for transaction in self._table if transaction.current.producer_epoch != NO_EPOCH)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some partition is still being loaded, so that a list would lack its transactions."""
+        return not all(shard.is_loaded for shard in self._table.shards.values())
+
+    # The log's answers, and what follows from them
+
+    def _on_logged(self, event: TransitionLogged, now_ms: int) -> None:
+        transaction = self._find_pending(event)
+        if transaction is None:
+            return
+        transactional_id, request = event.transactional_id, transaction.request
+        current = transaction.complete()
+        if request is not None:
+            self._context.reply(request, _NONE, NO_PRODUCER if type(request) is AddPartitions else current.holder)
+        if current.state is _ONGOING:
+            transaction.shard.ongoing[transactional_id] = transaction
+        elif current.is_decided:
+            transaction.shard.ongoing.pop(transactional_id, None)
+            self._send_markers(transaction, now_ms)
+        elif current.state is TransactionState.DEAD:
+            self._table.remove(transaction)
+        if transactional_id in self._context.held:
+            self._release(transactional_id, now_ms)
+
+    def _on_lost(self, event: TransitionLost, now_ms: int) -> None:  # noqa: ARG002 - all handlers take the time
+        transaction = self._find_pending(event)
+        if transaction is None:
+            return
+        if transaction.current.is_decided:
+            # The decision stands and its markers are written; only the note of it is missing.
+            transaction.abandon()
+            self._unfinished[event.transactional_id] = transaction
+            return
+        self._answer_all(transaction, event.error_code)
+        transaction.abandon()
+        if transaction.current.producer_epoch == NO_EPOCH:
+            self._table.remove(transaction)
+
+    def _find_pending(self, event: TransitionLogged | TransitionLost) -> Transaction | None:
+        """Return the transaction that an answer of the log is about, unless it comes from before a change of epoch."""
+        transaction = self._table.find(event.transactional_id)
+        if transaction is None or transaction.pending is None:
+            return None
+        return transaction if transaction.shard.coordinator_epoch == event.coordinator_epoch else None
+
+    def _release(self, transactional_id: str, now_ms: int) -> None:
+        """Let held requests try again, in the order in which they came, now that something has changed."""
+        for held in self._context.held.take_all(transactional_id):
+            if held.deadline_ms <= now_ms:
+                self._context.reply(held.request, ErrorCode.CONCURRENT_TRANSACTIONS)
+            else:
+                self._requests.serve(held.request, held.deadline_ms, now_ms)
+
+    def _answer_all(self, transaction: Transaction, error_code: ErrorCode) -> None:
+        """Send back everybody who waits for a transactional id."""
+        if transaction.pending is not None and transaction.request is not None:
+            self._context.reply(transaction.request, error_code)
+        for held in self._context.held.take_all(transaction.transactional_id):
+            self._context.reply(held.request, error_code)
+
+    # Markers
+
+    def _send_markers(self, transaction: Transaction, now_ms: int) -> None:
+        """Have the markers of a decided transaction written, where it has any."""
+        if transaction.current.partitions:
+            self._decisions += 1
+            transaction.decision = self._decisions
+            self._ask_for_markers(transaction)
+        else:
+            self._context.log(transaction, transitions.completed(transaction.current, now_ms))
+
+    def _ask_for_markers(self, transaction: Transaction) -> None:
+        current, shard = transaction.current, transaction.shard
+        self._context.emit(
+            SendMarkers(
+                transaction.transactional_id,
+                shard.log_partition,
+                shard.coordinator_epoch,
+                transaction.decision,
+                ProducerIdentity(current.producer_id, current.producer_epoch),
+                current.state is _PREPARE_COMMIT,
+                current.partitions,
+                current.client_version,
+            )
+        )
+
+    def _on_markers_written(self, event: MarkersWritten, now_ms: int) -> None:
+        transaction = self._table.find(event.transactional_id)
+        if (
+            transaction is not None
+            and transaction.decision == event.decision
+            and transaction.shard.coordinator_epoch == event.coordinator_epoch
+        ):
+            transaction.decision = NO_DECISION
+            self._context.log(transaction, transitions.completed(transaction.current, now_ms))
+
+    def _on_markers_forgotten(self, event: MarkersForgotten, now_ms: int) -> None:  # noqa: ARG002 - as above
+        for transaction in self._table:
+            if transaction.decision != NO_DECISION:
+                self._ask_for_markers(transaction)
+
+    # Partitions of the transaction log
+
+    def _on_assigned(self, event: PartitionAssigned, now_ms: int) -> None:  # noqa: ARG002 - as above
+        known = self._table.shards.get(event.log_partition)
+        if known is None or known.coordinator_epoch < event.coordinator_epoch:
+            if known is not None:
+                self._close(known)
+            self._table.open_shard(event.log_partition, event.coordinator_epoch)
+
+    def _on_loaded(self, event: PartitionLoaded, now_ms: int) -> None:
+        shard = self._table.shards.get(event.log_partition)
+        if shard is None or shard.coordinator_epoch != event.coordinator_epoch or shard.is_loaded:
+            return
+        shard.is_loaded = True
+        for transactional_id, snapshot in event.transactions.items():
+            transaction = self._table.add(transactional_id, shard, snapshot)
+            if snapshot.is_decided:
+                self._send_markers(transaction, now_ms)
+
+    def _on_resigned(self, event: PartitionResigned, now_ms: int) -> None:  # noqa: ARG002 - as above
+        shard = self._table.shards.get(event.log_partition)
+        if shard is not None and shard.coordinator_epoch <= event.coordinator_epoch:
+            self._close(shard)
+
+    def _close(self, shard: Shard) -> None:
+        """Forget a partition that is no longer led here, and tell everybody who waits on it."""
+        for transactional_id, transaction in shard.transactions.items():
+            self._unfinished.pop(transactional_id, None)
+            self._answer_all(transaction, ErrorCode.NOT_COORDINATOR)
+        for held in self._context.waiting_for_ids.take_all():
+            name = held.request.transactional_id
+            if name is not None and self._table.partition_of(name) == shard.log_partition:
+                self._context.reply(held.request, ErrorCode.NOT_COORDINATOR)
+            else:
+                self._context.waiting_for_ids.add(held.request, held.deadline_ms)
+        self._table.close_shard(shard)
+
+    # Producer ids
+
+    def _on_producer_ids(self, event: ProducerIdsReceived, now_ms: int) -> None:
+        self._context.producer_ids.add(event.first_id, event.count)
+        for held in self._context.waiting_for_ids.take_all():
+            self._requests.serve(held.request, held.deadline_ms, now_ms)
+
+    # Time
+
+    def _on_tick(self, event: Tick, now_ms: int) -> None:  # noqa: ARG002 - it says no more than that time has passed
+        unfinished, self._unfinished = self._unfinished, {}
+        for transaction in unfinished.values():
+            self._context.log(transaction, transitions.completed(transaction.current, now_ms))
+        self._housekeeping.tick(now_ms)

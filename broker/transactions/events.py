@@ -1,0 +1,184 @@
+"""What a transaction coordinator is told, and what it asks for in return."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity, TopicPartition
+from eagleray.broker.transactions.snapshot import Snapshot
+from eagleray.protocol.errors import ErrorCode
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Small, frozen, and cheap to put on any lane."""
+
+
+# What happens to a coordinator.
+
+
+class InitProducerId(_Message, frozen=True, tag=True):
+    """A producer wants its identity, and whatever its predecessor left open to be ended."""
+
+    request_id: int
+    transactional_id: str | None
+    timeout_ms: int = 60_000
+    expected: ProducerIdentity | None = None
+    """Who the producer believes to be, when it goes on after an error (KIP-360)."""
+
+
+class AddPartitions(_Message, frozen=True, tag=True):
+    """Partitions are about to be written in a transaction, or a leader wants to know whether they may be."""
+
+    request_id: int
+    transactional_id: str
+    producer: ProducerIdentity
+    partitions: tuple[TopicPartition, ...]
+    client_version: int = 1
+    verify_only: bool = False
+
+
+class EndTransaction(_Message, frozen=True, tag=True):
+    """A producer commits or aborts."""
+
+    request_id: int
+    transactional_id: str
+    producer: ProducerIdentity
+    commit: bool
+    client_version: int = 1
+
+
+Request: TypeAlias = InitProducerId | AddPartitions | EndTransaction
+
+
+class TransitionLogged(_Message, frozen=True, tag=True):
+    """The log has the transition that a transactional id was waiting for."""
+
+    transactional_id: str
+    coordinator_epoch: int
+
+
+class TransitionLost(_Message, frozen=True, tag=True):
+    """The log does not have the transition, and never will; whoever asked has to ask again.
+
+    Where nobody can tell whether the log will have it, this is not the event: the coordinator has to resign from the
+    partition and load it again. Otherwise a decision could be in the log and be followed by its opposite.
+    """
+
+    transactional_id: str
+    coordinator_epoch: int
+    error_code: ErrorCode
+
+
+class MarkersWritten(_Message, frozen=True, tag=True):
+    """Every partition of a decided transaction has its marker."""
+
+    transactional_id: str
+    log_partition: int
+    coordinator_epoch: int
+    decision: int
+
+
+class MarkersForgotten(_Message, frozen=True, tag=True):
+    """Whoever writes markers has begun anew and knows nothing of what it was asked before."""
+
+
+class ProducerIdsReceived(_Message, frozen=True, tag=True):
+    """The allocator has given this coordinator a block of producer ids."""
+
+    first_id: int
+    count: int
+
+
+class PartitionAssigned(_Message, frozen=True, tag=True):
+    """This coordinator is to lead a partition of the transaction log, at an epoch that none has had before it.
+
+    Until the partition is loaded, clients are told to try again.
+    """
+
+    log_partition: int
+    coordinator_epoch: int
+
+
+class PartitionLoaded(_Message, frozen=True, tag=True):
+    """The transaction log of a partition has been read to its end."""
+
+    log_partition: int
+    coordinator_epoch: int
+    transactions: dict[str, Snapshot]
+
+
+class PartitionResigned(_Message, frozen=True, tag=True):
+    """Another coordinator leads a partition of the transaction log from now on."""
+
+    log_partition: int
+    coordinator_epoch: int
+
+
+class Tick(_Message, frozen=True, tag=True):
+    """Time has passed."""
+
+
+Event: TypeAlias = (
+    Request
+    | TransitionLogged
+    | TransitionLost
+    | MarkersWritten
+    | MarkersForgotten
+    | ProducerIdsReceived
+    | PartitionAssigned
+    | PartitionLoaded
+    | PartitionResigned
+    | Tick
+)
+
+
+# What a coordinator wants to happen.
+
+
+class LogTransition(_Message, frozen=True, tag=True):
+    """Append a transition to a partition of the transaction log; None as the snapshot writes a tombstone.
+
+    Answered exactly once, by `TransitionLogged` or `TransitionLost` with the same coordinator epoch, unless the
+    coordinator resigns from the partition. What one transactional id has logged stays in its order.
+    """
+
+    log_partition: int
+    coordinator_epoch: int
+    transactional_id: str
+    snapshot: Snapshot | None
+
+
+class SendMarkers(_Message, frozen=True, tag=True):
+    """Write markers to these partitions, trying until each has its own; answered by `MarkersWritten`."""
+
+    transactional_id: str
+    log_partition: int
+    coordinator_epoch: int
+    decision: int
+    """Tells this transaction from the one before, which in version 1 may have had the same producer and epoch."""
+
+    producer: ProducerIdentity
+    commit: bool
+    partitions: frozenset[TopicPartition]
+    transaction_version: int
+
+
+class RequestProducerIds(_Message, frozen=True, tag=True):
+    """Ask the allocator for a block, as often as it takes; answered by `ProducerIdsReceived`."""
+
+
+class Reply(_Message, frozen=True, tag=True):
+    """Answer a request."""
+
+    request_id: int
+    error_code: ErrorCode
+    producer: ProducerIdentity = NO_PRODUCER
+    """The identity to go on with, where the request asks for one or ends a transaction in version 2."""
+
+    partition_errors: tuple[ErrorCode, ...] = ()
+    """For a verification: one for each partition of the request, in its order."""
+
+
+Effect: TypeAlias = LogTransition | SendMarkers | RequestProducerIds | Reply

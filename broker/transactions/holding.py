@@ -1,0 +1,80 @@
+"""Requests that wait at a coordinator for something that is under way, rather than being sent back at once."""
+
+from __future__ import annotations
+
+import msgspec
+
+from eagleray.broker.transactions.events import Request
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A request, and how long it may wait, counted from its first arrival."""
+
+    request: Request
+    deadline_ms: int
+
+
+class WaitingLine:
+    """Requests that wait for the same thing, in the order in which they came."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: list[Held] = []
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, request: Request, deadline_ms: int) -> None:
+        """Let a request wait behind the others."""
+        self._held.append(Held(request, deadline_ms))
+
+    def take_all(self) -> list[Held]:
+        """Return all that wait, in order, and forget them."""
+        held, self._held = self._held, []
+        return held
+
+    def take_overdue(self, now_ms: int) -> list[Request]:
+        """Return those that have waited long enough, in order, and forget them."""
+        overdue = [held.request for held in self._held if held.deadline_ms <= now_ms]
+        if overdue:
+            self._held = [held for held in self._held if held.deadline_ms > now_ms]
+        return overdue
+
+
+class HeldRequests:
+    """Requests that wait for a transactional id, each id's in a line of its own.
+
+    Bounded: no more than `limit` for one id, and none beyond its deadline, as long as somebody takes the overdue.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lines: dict[str, WaitingLine] = {}
+
+    def __contains__(self, transactional_id: str) -> bool:
+        return transactional_id in self._lines
+
+    def add(self, transactional_id: str, request: Request, deadline_ms: int) -> bool:
+        """Keep a request behind those that wait already; False where there is no room."""
+        line = self._lines.get(transactional_id)
+        if (0 if line is None else len(line)) >= self._limit:
+            return False
+        if line is None:
+            line = self._lines[transactional_id] = WaitingLine()
+        line.add(request, deadline_ms)
+        return True
+
+    def take_all(self, transactional_id: str) -> list[Held]:
+        """Return all that wait for an id, in order, and forget them."""
+        line = self._lines.pop(transactional_id, None)
+        return [] if line is None else line.take_all()
+
+    def take_overdue(self, now_ms: int) -> list[Request]:
+        """Return those that have waited long enough, and forget them."""
+        overdue: list[Request] = []
+        for transactional_id, line in list(self._lines.items()):
+            overdue += line.take_overdue(now_ms)
+            if not line:
+                del self._lines[transactional_id]
+        return overdue

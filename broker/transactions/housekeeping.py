@@ -1,0 +1,60 @@
+"""What a coordinator does because time has passed."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from eagleray.broker.transactions import transitions
+from eagleray.broker.transactions.context import CoordinatorContext
+from eagleray.broker.transactions.states import EXPIRABLE
+from eagleray.protocol.errors import ErrorCode
+
+
+class Housekeeping:
+    """Answers those who have waited too long, aborts what has timed out, and forgets what nobody uses any more."""
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
+        self._next_timeout_check_ms = 0
+        self._next_expiry_check_ms = 0
+        self._partitions_to_check: deque[int] = deque()
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due by now."""
+        config = self._context.config
+        self._answer_overdue(now_ms)
+        if now_ms >= self._next_timeout_check_ms:
+            interval_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+            self._next_timeout_check_ms = now_ms + interval_ms
+            self._abort_timed_out(now_ms)
+        if now_ms >= self._next_expiry_check_ms:
+            interval_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
+            self._next_expiry_check_ms = now_ms + interval_ms
+            self._partitions_to_check = deque(self._context.table.shards)
+        if self._partitions_to_check:
+            # One partition a tick: there may be very many transactional ids, and meanwhile nobody else is served.
+            self._expire(self._partitions_to_check.popleft(), now_ms)
+
+    def _answer_overdue(self, now_ms: int) -> None:
+        for request in self._context.held.take_overdue(now_ms):
+            self._context.reply(request, ErrorCode.CONCURRENT_TRANSACTIONS)
+        for request in self._context.waiting_for_ids.take_overdue(now_ms):
+            # Older clients take nothing else here for a reason to try again.
+            self._context.reply(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _abort_timed_out(self, now_ms: int) -> None:
+        for shard in self._context.table.shards.values():
+            for transaction in shard.ongoing.values():
+                current = transaction.current
+                is_due = now_ms - current.start_ms > current.timeout_ms or transaction.has_failed_fence
+                if is_due and transaction.pending is None:
+                    abort = transitions.aborted_by_coordinator(current, is_named=False, now_ms=now_ms)
+                    self._context.log(transaction, abort)
+
+    def _expire(self, log_partition: int, now_ms: int) -> None:
+        shard = self._context.table.shards.get(log_partition)
+        latest_ms = now_ms - self._context.config.transactional_id_expiration_ms
+        for transaction in () if shard is None else shard.transactions.values():
+            current = transaction.current
+            if current.updated_ms <= latest_ms and current.state in EXPIRABLE and transaction.pending is None:
+                self._context.log(transaction, transitions.expired(current, now_ms))

@@ -1,0 +1,184 @@
+"""Records of the transaction log: a transactional id as the key, a snapshot as the value, in Kafka's own format.
+
+Kafka's `TransactionLogValue` lacks one thing that a coordinator should still know after a restart: the epoch before
+the current one, without which a producer that repeats a request is taken for a stranger. It travels in a tagged field
+of ours, which other readers skip.
+
+Most records have one of few shapes. Those are packed and unpacked here in one go, because a transaction writes three of
+them and a recovery reads all there are; the codec does the rest. What both write is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
+from struct import Struct as Packing
+from typing import Annotated, Final
+
+from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER_ID, TopicPartition
+from eagleray.broker.transactions.snapshot import Snapshot
+from eagleray.broker.transactions.states import TransactionState
+from eagleray.protocol.codec import MalformedMessage, decode_versioned, encode_versioned, read_prefix
+from eagleray.protocol.messages.annotations import Int16, Since, Tagged
+from eagleray.protocol.messages.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+
+VALUE_VERSION: Final = 1
+NEVER_LOGGED: Final = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+
+
+class LoggedTransaction(TransactionLogValue, frozen=True):
+    """Kafka's record with one field of ours, far behind the tags that Kafka may come to use."""
+
+    last_producer_epoch: Annotated[Int16, Since(VALUE_VERSION), Tagged(100)] = NO_EPOCH
+
+
+_KEY_TYPE = TransactionLogKey.wire.record_type
+_KEY_HEAD = Packing(">hh")
+_EMPTY = TransactionState.EMPTY
+_STATES = list(TransactionState)
+
+# A value is a head, the partitions, the two times, and the tagged fields behind their count.
+_HEAD = Packing(">hqhib")
+_TAIL_WITH_VERSION = Packing(">qq3bh")
+_TAIL_WITH_LAST_EPOCH = Packing(">qq3bh2bh")
+_WITHOUT_PARTITIONS = Packing(f"{_HEAD.format}bqq")
+_NO_TAGS = b"\0"
+_NULL = b"\0"
+_BARE = encode_versioned(LoggedTransaction(transaction_partitions=None), VALUE_VERSION)[: _WITHOUT_PARTITIONS.size]
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """Give the key under which a transactional id is kept."""
+    name = transactional_id.encode()
+    return _KEY_HEAD.pack(_KEY_TYPE, len(name)) + name
+
+
+def encode_value(snapshot: Snapshot) -> bytes:
+    """Give the value that keeps a snapshot."""
+    assert snapshot.state not in NEVER_LOGGED, f"{snapshot.state.name} is never logged"
+    is_common = (
+        snapshot.client_version
+        and snapshot.previous_producer_id == NO_PRODUCER_ID
+        and snapshot.next_producer_id == NO_PRODUCER_ID
+        and snapshot.next_producer_epoch == NO_EPOCH
+    )
+    if not is_common:
+        return encode_versioned(_to_message(snapshot), VALUE_VERSION)
+    head = _HEAD.pack(VALUE_VERSION, snapshot.producer_id, snapshot.producer_epoch, snapshot.timeout_ms, snapshot.state)
+    partitions = _NULL if snapshot.state is _EMPTY else _encode_partitions(snapshot.partitions)
+    updated_ms, start_ms, version = snapshot.updated_ms, snapshot.start_ms, snapshot.client_version
+    # How many tagged fields there are, then each with its tag and its length.
+    if snapshot.last_producer_epoch == NO_EPOCH:
+        return head + partitions + _TAIL_WITH_VERSION.pack(updated_ms, start_ms, 1, 2, 2, version)
+    last_epoch = snapshot.last_producer_epoch
+    return head + partitions + _TAIL_WITH_LAST_EPOCH.pack(updated_ms, start_ms, 2, 2, 2, version, 100, 2, last_epoch)
+
+
+def decode_value(value: bytes) -> Snapshot:
+    """Read a snapshot. Raises UnsupportedVersion or MalformedMessage."""
+    size = _WITHOUT_PARTITIONS.size
+    if len(value) <= size:
+        return _from_message(decode_versioned(LoggedTransaction, value))
+    version, producer_id, epoch, timeout_ms, status, partitions, updated_ms, start_ms = _WITHOUT_PARTITIONS.unpack_from(
+        value
+    )
+    if version != VALUE_VERSION or partitions not in (0, 1):
+        return _from_message(decode_versioned(LoggedTransaction, value))
+    tagged = _decode_tags(value[size:])
+    return Snapshot(
+        state=_state_of(status),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        last_producer_epoch=tagged.last_producer_epoch,
+        previous_producer_id=tagged.previous_producer_id,
+        next_producer_id=tagged.next_producer_id,
+        next_producer_epoch=tagged.next_producer_epoch,
+        timeout_ms=timeout_ms,
+        start_ms=start_ms,
+        updated_ms=updated_ms,
+        client_version=tagged.client_transaction_version,
+    )
+
+
+def replay(records: Iterable[tuple[bytes, bytes | None]]) -> dict[str, Snapshot]:
+    """Give what a log comes to: the last value of each key, and nothing where that is a tombstone.
+
+    Keys of a type that is not known here are skipped: a newer version may have left them.
+    """
+    latest: dict[bytes, bytes] = {}
+    for key, value in records:
+        if value is None:
+            latest.pop(key, None)
+        else:
+            latest[key] = value
+    return {
+        decode_versioned(TransactionLogKey, key).transactional_id: decode_value(value)
+        for key, value in latest.items()
+        if read_prefix(key) == _KEY_TYPE
+    }
+
+
+@lru_cache(maxsize=4096)
+def _encode_partitions(partitions: frozenset[TopicPartition]) -> bytes:
+    """Give the partitions alone; a producer writes to the same ones again and again."""
+    whole = encode_versioned(LoggedTransaction(transaction_partitions=_by_topic(partitions)), VALUE_VERSION)
+    return whole[_HEAD.size : len(_NO_TAGS) + _HEAD.size - _WITHOUT_PARTITIONS.size - len(_NULL)]
+
+
+@lru_cache(maxsize=4096)
+def _decode_tags(section: bytes) -> LoggedTransaction:
+    """Read the tagged fields alone, of which most records have the same."""
+    return decode_versioned(LoggedTransaction, _BARE + section)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[PartitionsSchema, ...]:
+    return tuple(
+        PartitionsSchema(topic=topic, partition_ids=tuple(member.partition for member in members))
+        for topic, members in groupby(sorted(partitions), key=attrgetter("topic"))
+    )
+
+
+def _to_message(snapshot: Snapshot) -> LoggedTransaction:
+    return LoggedTransaction(
+        producer_id=snapshot.producer_id,
+        previous_producer_id=snapshot.previous_producer_id,
+        next_producer_id=snapshot.next_producer_id,
+        producer_epoch=snapshot.producer_epoch,
+        next_producer_epoch=snapshot.next_producer_epoch,
+        transaction_timeout_ms=snapshot.timeout_ms,
+        transaction_status=snapshot.state,
+        transaction_partitions=None if snapshot.state is _EMPTY else _by_topic(snapshot.partitions),
+        transaction_last_update_timestamp_ms=snapshot.updated_ms,
+        transaction_start_timestamp_ms=snapshot.start_ms,
+        client_transaction_version=snapshot.client_version,
+        last_producer_epoch=snapshot.last_producer_epoch,
+    )
+
+
+def _from_message(message: LoggedTransaction) -> Snapshot:
+    return Snapshot(
+        state=_state_of(message.transaction_status),
+        producer_id=message.producer_id,
+        producer_epoch=message.producer_epoch,
+        last_producer_epoch=message.last_producer_epoch,
+        previous_producer_id=message.previous_producer_id,
+        next_producer_id=message.next_producer_id,
+        next_producer_epoch=message.next_producer_epoch,
+        timeout_ms=message.transaction_timeout_ms,
+        partitions=frozenset(
+            TopicPartition(of_topic.topic, partition)
+            for of_topic in message.transaction_partitions or ()
+            for partition in of_topic.partition_ids
+        ),
+        start_ms=message.transaction_start_timestamp_ms,
+        updated_ms=message.transaction_last_update_timestamp_ms,
+        client_version=message.client_transaction_version,
+    )
+
+
+def _state_of(status: int) -> TransactionState:
+    if not 0 <= status < len(_STATES) or _STATES[status] in NEVER_LOGGED:
+        raise MalformedMessage(TransactionLogValue.__name__, None, f"no transaction is logged in state {status}")
+    return _STATES[status]

@@ -1,0 +1,91 @@
+"""What a marker channel manager has to do for one transaction, and what it has to say to one leader."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeAlias
+
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.transactions.events import SendMarkers
+from eagleray.broker.transactions.marker_events import Marker
+
+MARKER_BYTES = 32
+"""About what one marker takes in a call, besides the names of its partitions."""
+
+PARTITION_BYTES = 4
+
+
+class MarkerTask:
+    """One decided transaction, and those of its partitions that still lack their marker."""
+
+    __slots__ = ("attempts", "is_over", "missing", "request")
+
+    def __init__(self, request: SendMarkers) -> None:
+        self.request = request
+        self.missing = set(request.partitions)
+        self.attempts: dict[TopicPartition, int] = {}
+        self.is_over = False
+        """Written, fenced, or taken over by a newer request: whatever still comes for it is of no interest."""
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Orders the requests for one transactional id; equal where one repeats another."""
+        return self.request.coordinator_epoch, self.request.decision
+
+
+Due: TypeAlias = tuple[MarkerTask, TopicPartition]
+"""A marker that is due at one partition."""
+
+
+class MarkerChannel:
+    """The line to one leader: at most one call in flight, and behind it all that has come meanwhile."""
+
+    __slots__ = ("call_id", "in_flight", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[Due] = deque()
+        self.in_flight: list[Due] = []
+        self.call_id = 0
+
+    def begin_call(self, call_id: int, max_markers: int, max_bytes: int) -> tuple[Marker, ...]:
+        """Put as much as may go into one call; nothing if whatever waits is over by now."""
+        assert not self.in_flight, "one call at a time"
+        size = 0
+        while self.waiting and len(self.in_flight) < max_markers:
+            task, partition = self.waiting[0]
+            size += MARKER_BYTES + PARTITION_BYTES + len(partition.topic)
+            if size > max_bytes and self.in_flight:
+                break
+            self.waiting.popleft()
+            if not task.is_over and partition in task.missing:
+                self.in_flight.append((task, partition))
+        self.call_id = call_id
+        return _markers_of(self.in_flight)
+
+    def end_call(self, call_id: int) -> list[Due]:
+        """Return what was in flight, unless the answer is for a call that is long over."""
+        if call_id != self.call_id:
+            return []
+        ended, self.in_flight = self.in_flight, []
+        return ended
+
+    def take_waiting(self) -> deque[Due]:
+        """Return what waits behind the call, and forget it."""
+        waiting, self.waiting = self.waiting, deque()
+        return waiting
+
+
+def _markers_of(due: Iterable[Due]) -> tuple[Marker, ...]:
+    return tuple(
+        Marker(
+            task.request.producer,
+            task.request.commit,
+            task.request.coordinator_epoch,
+            task.request.transaction_version,
+            tuple(partition for _, partition in dues),
+        )
+        for task, dues in groupby(due, key=itemgetter(0))
+    )

@@ -1,0 +1,157 @@
+"""The transitions themselves: from one snapshot of a transactional id to the next, as pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from eagleray.broker.identities import LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, TopicPartition
+from eagleray.broker.transactions.snapshot import IMPLICIT_VERSION, NO_TIME_MS, Snapshot
+from eagleray.broker.transactions.states import TransactionState
+
+_EMPTY = TransactionState.EMPTY
+_ONGOING = TransactionState.ONGOING
+_PREPARE_COMMIT = TransactionState.PREPARE_COMMIT
+_PREPARE_ABORT = TransactionState.PREPARE_ABORT
+_COMPLETE_COMMIT = TransactionState.COMPLETE_COMMIT
+_COMPLETE_ABORT = TransactionState.COMPLETE_ABORT
+_NOTHING: frozenset[TopicPartition] = frozenset()
+
+
+def created(producer_id: int, timeout_ms: int, now_ms: int) -> Snapshot:
+    """A transactional id that was never seen; its first InitProducerId raises the epoch to 0."""
+    return Snapshot(
+        state=_EMPTY, producer_id=producer_id, producer_epoch=NO_EPOCH, timeout_ms=timeout_ms, updated_ms=now_ms
+    )
+
+
+def with_next_epoch(current: Snapshot, timeout_ms: int, *, is_named: bool, now_ms: int) -> Snapshot:
+    """InitProducerId: raise the epoch; only a producer that named itself may repeat the request."""
+    raised = replace(
+        current,
+        producer_epoch=current.producer_epoch + 1,
+        last_producer_epoch=current.producer_epoch if is_named else NO_EPOCH,
+        previous_producer_id=NO_PRODUCER_ID,
+    )
+    return with_same_identity(raised, timeout_ms, now_ms)
+
+
+def with_new_producer_id(
+    current: Snapshot, producer_id: int, named_epoch: int, timeout_ms: int, now_ms: int
+) -> Snapshot:
+    """InitProducerId with the epochs used up: another producer id; the old pair, if it was named, may repeat."""
+    rotated = replace(
+        current,
+        producer_id=producer_id,
+        producer_epoch=0,
+        last_producer_epoch=named_epoch,
+        previous_producer_id=current.producer_id,
+    )
+    return with_same_identity(rotated, timeout_ms, now_ms)
+
+
+def with_same_identity(current: Snapshot, timeout_ms: int, now_ms: int) -> Snapshot:
+    """InitProducerId repeated: the identity that it gave the first time, and no transaction."""
+    return replace(
+        current,
+        state=_EMPTY,
+        timeout_ms=timeout_ms,
+        partitions=_NOTHING,
+        start_ms=NO_TIME_MS,
+        updated_ms=now_ms,
+    )
+
+
+def begun(current: Snapshot, partitions: Iterable[TopicPartition], client_version: int, now_ms: int) -> Snapshot:
+    """AddPartitionsToTxn and AddOffsetsToTxn: the first partition begins the transaction and starts its timer."""
+    return replace(
+        current,
+        state=_ONGOING,
+        # Whoever uses an epoch has heard of it: from here on nobody repeats a request with the one before.
+        last_producer_epoch=NO_EPOCH,
+        previous_producer_id=NO_PRODUCER_ID,
+        partitions=frozenset(partitions),
+        start_ms=now_ms,
+        updated_ms=now_ms,
+        client_version=client_version,
+    )
+
+
+def joined(current: Snapshot, partitions: Iterable[TopicPartition], client_version: int, now_ms: int) -> Snapshot:
+    """AddPartitionsToTxn and AddOffsetsToTxn: more partitions for an ongoing transaction."""
+    return replace(
+        current,
+        partitions=current.partitions.union(partitions),
+        updated_ms=now_ms,
+        client_version=client_version,
+    )
+
+
+def decided(current: Snapshot, *, commit: bool, client_version: int, now_ms: int) -> Snapshot:
+    """EndTxn: the decision, which nothing can undo. In version 2 it raises the epoch, and markers carry the new one."""
+    raises_epoch = client_version >= IMPLICIT_VERSION
+    return replace(
+        current,
+        state=_PREPARE_COMMIT if commit else _PREPARE_ABORT,
+        producer_epoch=current.producer_epoch + 1 if raises_epoch else current.producer_epoch,
+        last_producer_epoch=current.producer_epoch if raises_epoch else current.last_producer_epoch,
+        previous_producer_id=NO_PRODUCER_ID,
+        # In version 2 a producer may abort what it never began.
+        start_ms=current.start_ms if current.state is _ONGOING else now_ms,
+        updated_ms=now_ms,
+        client_version=client_version,
+    )
+
+
+def moving_on(decision: Snapshot, producer_id: int) -> Snapshot:
+    """A decision with which the epochs are used up: the producer goes on under another producer id."""
+    return replace(decision, next_producer_id=producer_id, next_producer_epoch=0)
+
+
+def fenced(current: Snapshot, *, is_named: bool, now_ms: int) -> Snapshot:
+    """Raise the epoch of an ongoing transaction, so that its producer can do nothing more before it is aborted.
+
+    Only a producer that asked for this itself, by its name, gets to go on afterwards.
+    """
+    return replace(
+        current,
+        state=TransactionState.PREPARE_EPOCH_FENCE,
+        producer_epoch=min(current.producer_epoch + 1, LAST_EPOCH),
+        last_producer_epoch=current.producer_epoch if is_named else NO_EPOCH,
+        updated_ms=now_ms,
+    )
+
+
+def aborted_by_coordinator(current: Snapshot, *, is_named: bool, now_ms: int) -> Snapshot:
+    """End what its producer does not end, at an epoch above the producer's own.
+
+    In version 2 the decision itself raises the epoch, once, and a producer that asks how its transaction ended is
+    told. Not so when no epoch is left: the last one is nobody's, so that whoever comes back has to ask for a new id.
+    """
+    if current.client_version >= IMPLICIT_VERSION and not current.is_epoch_exhausted:
+        return decided(current, commit=False, client_version=current.client_version, now_ms=now_ms)
+    return replace(fenced(current, is_named=is_named, now_ms=now_ms), state=_PREPARE_ABORT)
+
+
+def completed(current: Snapshot, now_ms: int) -> Snapshot:
+    """Every marker is written; a producer whose epochs were used up goes on with its next id."""
+    state = _COMPLETE_COMMIT if current.state is _PREPARE_COMMIT else _COMPLETE_ABORT
+    if current.next_producer_id == NO_PRODUCER_ID:
+        return replace(current, state=state, partitions=_NOTHING, updated_ms=now_ms)
+    return replace(
+        current,
+        state=state,
+        producer_id=current.next_producer_id,
+        producer_epoch=current.next_producer_epoch,
+        previous_producer_id=current.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        next_producer_epoch=NO_EPOCH,
+        partitions=_NOTHING,
+        updated_ms=now_ms,
+    )
+
+
+def expired(current: Snapshot, now_ms: int) -> Snapshot:
+    """An idle transactional id is about to be forgotten."""
+    return replace(current, state=TransactionState.DEAD, updated_ms=now_ms)

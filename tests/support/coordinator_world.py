@@ -1,0 +1,402 @@
+"""A coordinator in a world that loses, delays, repeats and restarts, and a model that says what must never happen.
+
+The model knows nothing of the coordinator's tables. It looks at what is in the log, at what has been answered, and at
+which markers have been written, and holds them against each other.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from eagleray.broker.transactions.config import CoordinatorConfig
+from eagleray.broker.transactions.coordinator import TransactionCoordinator
+from eagleray.broker.transactions.events import (
+    AddPartitions,
+    EndTransaction,
+    Event,
+    InitProducerId,
+    LogTransition,
+    MarkersWritten,
+    PartitionAssigned,
+    PartitionLoaded,
+    PartitionResigned,
+    ProducerIdsReceived,
+    Reply,
+    Request,
+    RequestProducerIds,
+    SendMarkers,
+    Tick,
+    TransitionLogged,
+    TransitionLost,
+)
+from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
+from eagleray.broker.transactions.snapshot import Snapshot
+from eagleray.broker.transactions.states import TransactionState
+from eagleray.protocol.errors import ErrorCode
+
+_State = TransactionState
+
+NEXT_IN_LOG = {
+    None: {_State.EMPTY},
+    _State.EMPTY: {_State.EMPTY, _State.ONGOING, _State.PREPARE_ABORT, None},
+    _State.ONGOING: {_State.ONGOING, _State.PREPARE_COMMIT, _State.PREPARE_ABORT},
+    _State.PREPARE_COMMIT: {_State.COMPLETE_COMMIT},
+    _State.PREPARE_ABORT: {_State.COMPLETE_ABORT},
+    _State.COMPLETE_COMMIT: {_State.EMPTY, _State.ONGOING, _State.PREPARE_ABORT, None},
+    _State.COMPLETE_ABORT: {_State.EMPTY, _State.ONGOING, _State.PREPARE_ABORT, None},
+}
+"""What may follow what in the log; None is a tombstone, or nothing at all."""
+
+DECIDED = (_State.PREPARE_COMMIT, _State.PREPARE_ABORT)
+LAST_EPOCH_EVER_GIVEN = 32766
+LOG_PARTITION = 0
+
+
+class LogModel:
+    """The log, and what it must never show."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes, bytes | None]] = []
+        self.state: dict[str, Snapshot] = {}
+        self.highest_epoch: dict[int, int] = {}
+        self.decisions: dict[str, tuple[int, Snapshot]] = {}
+        """The last decision of each id: which record it was, and what it said."""
+
+    def write(self, transactional_id: str, snapshot: Snapshot | None) -> None:
+        before = self.state.get(transactional_id)
+        before_state = None if before is None else before.state
+        after_state = None if snapshot is None else snapshot.state
+        assert after_state in NEXT_IN_LOG[before_state], f"{before_state} is followed by {after_state}"
+        if snapshot is None:
+            del self.state[transactional_id]
+        else:
+            self._check(before, snapshot)
+            self.state[transactional_id] = snapshot
+            if snapshot.state in DECIDED:
+                self.decisions[transactional_id] = len(self.records), snapshot
+        value = None if snapshot is None else encode_value(snapshot)
+        self.records.append((encode_key(transactional_id), value))
+
+    def _check(self, before: Snapshot | None, after: Snapshot) -> None:
+        highest = self.highest_epoch.get(after.producer_id, NO_EPOCH)
+        assert after.producer_epoch >= highest, f"the epoch of producer {after.producer_id} falls"
+        self.highest_epoch[after.producer_id] = after.producer_epoch
+        if before is not None and before.state is _State.ONGOING:
+            assert after.partitions >= before.partitions, "a partition is lost from an open transaction"
+        if before is not None and before.state in DECIDED:
+            assert holder_of(after) == holder_of(before), "whoever was told to go on can go on"
+        if before is not None and after.producer_id == before.producer_id:
+            assert after.producer_epoch <= before.producer_epoch + 1, "an epoch is left out"
+
+
+def holder_of(snapshot: Snapshot) -> ProducerIdentity:
+    if snapshot.next_producer_id != NO_PRODUCER_ID:
+        return ProducerIdentity(snapshot.next_producer_id, snapshot.next_producer_epoch)
+    return ProducerIdentity(snapshot.producer_id, snapshot.producer_epoch)
+
+
+class CoordinatorWorld:
+    """Drives a coordinator and checks every single effect."""
+
+    def __init__(self, initial: dict[str, Snapshot]) -> None:
+        self.config = CoordinatorConfig(
+            transaction_state_log_num_partitions=1,
+            transactional_id_expiration_ms=1_000_000,
+            transaction_remove_expired_transaction_cleanup_interval_ms=1000,
+            request_hold_limit=3,
+        )
+        self.now_ms = 0
+        self.log = LogModel()
+        self.unwritten: list[LogTransition] = []
+        """Asked for, and not in the log."""
+        self.undelivered: list[LogTransition] = []
+        """In the log, and the coordinator has not been told."""
+        self.stale: list[Event] = []
+        """Answers to a coordinator that is no more."""
+        self.markers: list[SendMarkers] = []
+        self.marked_decisions: dict[SendMarkers, int] = {}
+        """Which record of the log each request for markers is about."""
+        self.finished_decisions: set[int] = set()
+        """Records of the log whose markers have all been written."""
+        self.requests: list[Request] = []
+        self.waiting: dict[int, Request] = {}
+        self.at_hand: Request | None = None
+        self.identities: dict[str, list[ProducerIdentity]] = {}
+        self.given_to: dict[ProducerIdentity, object] = {}
+        self.fenced_in_memory: set[str] = set()
+        """Ids whose producer was to be fenced, which the log did not take."""
+        self.wanted_blocks = 0
+        self.next_producer_id = 1000
+        for transactional_id, snapshot in initial.items():
+            self.log.state[transactional_id] = snapshot
+            self.log.records.append((encode_key(transactional_id), encode_value(snapshot)))
+            self.log.highest_epoch[snapshot.producer_id] = snapshot.producer_epoch
+            decision = snapshot
+            if snapshot.state is _State.COMPLETE_ABORT:
+                decision = replace(snapshot, state=_State.PREPARE_ABORT)
+            self.log.decisions[transactional_id] = len(self.log.records) - 1, decision
+            self.identities[transactional_id] = [holder_of(snapshot)]
+        self.coordinator_epoch = 0
+        self.is_led = False
+        self.start_coordinator()
+
+    # The coordinator's life
+
+    def start_coordinator(self) -> None:
+        self.coordinator = TransactionCoordinator(self.config)
+        self.wanted_blocks = 0
+        self.lead()
+
+    def lead(self) -> None:
+        """Assign the partition at a new epoch, and load it from nothing but the log."""
+        self.coordinator_epoch += 1
+        self.is_led = True
+        self.send(PartitionAssigned(LOG_PARTITION, self.coordinator_epoch))
+        loaded = replay(self.log.records)
+        assert loaded == self.log.state
+        before = len(self.markers)
+        self.send(PartitionLoaded(LOG_PARTITION, self.coordinator_epoch, loaded))
+        sent = {markers.transactional_id: markers for markers in self.markers[before:]}
+        decided = {
+            name: snapshot for name, snapshot in loaded.items() if snapshot.state in DECIDED and snapshot.partitions
+        }
+        assert sent.keys() == decided.keys(), "the markers of decided transactions are sent again, and no others"
+        assert all(markers.coordinator_epoch == self.coordinator_epoch for markers in sent.values())
+        assert all(sent[name].partitions == decided[name].partitions for name in sent)
+
+    def lose_leadership(self, written_bits: int) -> None:
+        """What was on its way to the log gets there or not; nobody here is told in time."""
+        self._abandon_appends(written_bits)
+        self.is_led = False
+        self.send(PartitionResigned(LOG_PARTITION, self.coordinator_epoch))
+        assert {request.transactional_id for request in self.waiting.values()} <= {None}, "not everybody was told"
+
+    def crash(self, written_bits: int) -> None:
+        """The process dies, and its successor starts; clients get no answers."""
+        self._abandon_appends(written_bits)
+        self.waiting.clear()
+        self.start_coordinator()
+
+    def _abandon_appends(self, written_bits: int) -> None:
+        for place, append in enumerate(self.unwritten):
+            if written_bits >> place & 1:
+                self.log.write(append.transactional_id, append.snapshot)
+                self.undelivered.append(append)
+            else:
+                error = TransitionLost(append.transactional_id, append.coordinator_epoch, ErrorCode.NOT_COORDINATOR)
+                self.stale.append(error)
+        self.unwritten.clear()
+        self.stale += [
+            TransitionLogged(append.transactional_id, append.coordinator_epoch) for append in self.undelivered
+        ]
+        self.undelivered.clear()
+        self.fenced_in_memory.clear()
+
+    # Events
+
+    def send(self, event: Event) -> None:
+        for effect in self.coordinator.handle(event, self.now_ms):
+            if isinstance(effect, LogTransition):
+                self._on_append(effect)
+            elif isinstance(effect, SendMarkers):
+                self._on_markers(effect)
+            elif isinstance(effect, Reply):
+                self._on_reply(effect)
+            else:
+                assert isinstance(effect, RequestProducerIds)
+                self.wanted_blocks += 1
+                assert self.wanted_blocks == 1, "one block is asked for at a time"
+
+    def request(self, request: Request) -> None:
+        self.requests.append(request)
+        self.waiting[request.request_id] = request
+        self.at_hand = request
+        self.send(request)
+        self.at_hand = None
+
+    def give_block(self, count: int) -> None:
+        if self.wanted_blocks:
+            self.wanted_blocks = 0
+            self.next_producer_id += count
+            self.send(ProducerIdsReceived(self.next_producer_id - count, count))
+
+    def write(self, place: int) -> None:
+        if self.unwritten:
+            append = self.unwritten.pop(place % len(self.unwritten))
+            self.log.write(append.transactional_id, append.snapshot)
+            self.undelivered.append(append)
+
+    def deliver(self, place: int) -> None:
+        if self.undelivered:
+            append = self.undelivered.pop(place % len(self.undelivered))
+            self.fenced_in_memory.discard(append.transactional_id)
+            self.send(TransitionLogged(append.transactional_id, append.coordinator_epoch))
+
+    def lose(self, place: int) -> None:
+        if self.unwritten:
+            append = self.unwritten.pop(place % len(self.unwritten))
+            current = self.log.state.get(append.transactional_id)
+            if append.snapshot is not None and current is not None:
+                is_raised = append.snapshot.producer_epoch > current.producer_epoch
+                is_fence = append.snapshot.state is _State.PREPARE_ABORT and is_raised
+                if is_fence and append.snapshot.last_producer_epoch == NO_EPOCH:
+                    self.fenced_in_memory.add(append.transactional_id)
+            error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self.send(TransitionLost(append.transactional_id, append.coordinator_epoch, error_code))
+
+    def report(self, place: int) -> None:
+        """Say that markers are written: the newest, an old one, one again."""
+        if self.markers:
+            markers = self.markers[place % len(self.markers)]
+            self.finished_decisions.add(self.marked_decisions[markers])
+            self.send(
+                MarkersWritten(
+                    markers.transactional_id, markers.log_partition, markers.coordinator_epoch, markers.decision
+                )
+            )
+
+    def tick(self, after_ms: int) -> None:
+        self.now_ms += after_ms
+        self.send(Tick())
+
+    # Effects
+
+    def _on_append(self, append: LogTransition) -> None:
+        assert append.coordinator_epoch == self.coordinator_epoch
+        assert self.is_led
+        under_way = {other.transactional_id for other in self.unwritten + self.undelivered}
+        assert append.transactional_id not in under_way, "two transitions at once"
+        if append.snapshot is not None and append.snapshot.state.name.startswith("COMPLETE"):
+            index, decision = self.log.decisions[append.transactional_id]
+            assert not decision.partitions or index in self.finished_decisions, "completed without its markers"
+        if isinstance(self.at_hand, InitProducerId) and self.at_hand.expected is not None:
+            self._see_named_init_changes(append, self.at_hand.expected)
+        self.unwritten.append(append)
+
+    def _see_named_init_changes(self, append: LogTransition, named: ProducerIdentity) -> None:
+        logged = self.log.state.get(append.transactional_id)
+        if logged is not None and logged.state is _State.ONGOING:
+            assert named == holder_of(logged), "a zombie aborts the transaction of its successor"
+
+    def _on_markers(self, markers: SendMarkers) -> None:
+        index, decision = self.log.decisions[markers.transactional_id]
+        assert markers.commit is (decision.state is _State.PREPARE_COMMIT)
+        assert markers.producer == ProducerIdentity(decision.producer_id, decision.producer_epoch)
+        assert markers.partitions == decision.partitions
+        assert markers.coordinator_epoch == self.coordinator_epoch
+        self.markers.append(markers)
+        self.marked_decisions[markers] = index
+
+    def _on_reply(self, reply: Reply) -> None:
+        request = self.waiting.pop(reply.request_id)
+        if reply.error_code is not ErrorCode.NONE:
+            self._on_refusal(request, reply)
+        elif isinstance(request, InitProducerId):
+            self._on_identity(request, reply.producer)
+        elif isinstance(request, EndTransaction):
+            self._on_end(request, reply.producer)
+        else:
+            self._on_added(request, reply)
+
+    def _on_refusal(self, request: Request, reply: Reply) -> None:
+        who = request.expected if isinstance(request, InitProducerId) else request.producer
+        name = request.transactional_id
+        if reply.error_code is ErrorCode.PRODUCER_FENCED and who is not None and name not in self.fenced_in_memory:
+            logged = self.log.state.get(name)
+            assert logged is None or who != holder_of(logged), "the one who has the id is fenced"
+
+    def _on_identity(self, request: InitProducerId, producer: ProducerIdentity) -> None:
+        assert 0 <= producer.epoch <= LAST_EPOCH_EVER_GIVEN
+        if request.transactional_id is None:
+            self._give(producer, request.request_id)
+            return
+        logged = self.log.state[request.transactional_id]
+        assert logged.state is _State.EMPTY
+        assert holder_of(logged) == producer
+        self._give(producer, request.expected or request.request_id)
+        self.identities.setdefault(request.transactional_id, []).append(producer)
+
+    def _on_end(self, request: EndTransaction, producer: ProducerIdentity) -> None:
+        assert request.transactional_id not in self.fenced_in_memory, "a fenced producer goes on"
+        _, decision = self.log.decisions[request.transactional_id]
+        wanted = _State.PREPARE_COMMIT if request.commit else _State.PREPARE_ABORT
+        assert decision.state is wanted, "the log says otherwise"
+        raised = ProducerIdentity(request.producer.producer_id, request.producer.epoch + 1)
+        decided_by = ProducerIdentity(decision.producer_id, decision.producer_epoch)
+        if request.client_version >= 2:
+            assert decided_by == raised
+        else:
+            # In version 1 nothing tells a repeat from a second request. After a transaction in version 2, only a client
+            # that ends what it never began can meet this.
+            assert decided_by == request.producer or decision.client_version >= 2
+        logged = self.log.state[request.transactional_id]
+        assert logged.state.name.endswith("COMMIT" if request.commit else "ABORT")
+        assert holder_of(logged) == producer
+        if request.client_version >= 2:
+            assert producer.epoch <= LAST_EPOCH_EVER_GIVEN
+            self._give(producer, request.producer)
+            self.identities[request.transactional_id].append(producer)
+
+    def _on_added(self, request: AddPartitions, reply: Reply) -> None:
+        logged = self.log.state[request.transactional_id]
+        if request.verify_only and ErrorCode.NONE not in reply.partition_errors:
+            return
+        assert request.transactional_id not in self.fenced_in_memory, "a fenced producer goes on"
+        assert holder_of(logged) == request.producer or self._is_being_decided(request.transactional_id)
+        if not request.verify_only:
+            assert logged.state is _State.ONGOING
+            assert logged.partitions.issuperset(request.partitions)
+
+    def _is_being_decided(self, transactional_id: str) -> bool:
+        """A verification may be answered from before a decision that is in the log, but not yet delivered."""
+        return any(append.transactional_id == transactional_id for append in self.undelivered)
+
+    def _give(self, producer: ProducerIdentity, asked_by: object) -> None:
+        known = self.given_to.setdefault(producer, asked_by)
+        assert known == asked_by, f"{producer} was given to {known} and to {asked_by}"
+
+    # Peace
+
+    def settle(self) -> None:
+        """Let everything that is under way come to its end."""
+        if not self.is_led:
+            self.lead()
+        for _ in range(1000):
+            decided = [name for name, snapshot in self.log.state.items() if snapshot.state in DECIDED]
+            if self.unwritten:
+                self.write(0)
+            elif self.undelivered:
+                self.deliver(0)
+            elif self.wanted_blocks:
+                self.give_block(100)
+            elif decided:
+                self._finish(decided[0])
+            else:
+                self.check_quiet()
+                return
+        raise AssertionError("it never comes to an end")
+
+    def _finish(self, transactional_id: str) -> None:
+        """Report the markers of a decision; if they were reported and that was lost, time brings it back."""
+        places = [place for place, markers in enumerate(self.markers) if markers.transactional_id == transactional_id]
+        if places:
+            self.report(places[-1])
+        if not self.unwritten:
+            self.tick(0)
+
+    def check_quiet(self) -> None:
+        """With nothing under way, the coordinator knows what the log says, and nothing else."""
+        assert replay(self.log.records) == self.log.state
+        known = {found.transactional_id: found.current for found in self.coordinator}
+        assert known == self.log.state
+
+    def see_everything_end(self) -> None:
+        """Nobody waits for ever, and nothing stays open for ever."""
+        self.settle()
+        self.tick(self.config.request_hold_ms)
+        self.settle()
+        assert not self.waiting, "somebody waits for ever"
+        self.tick(self.config.max_transaction_timeout_ms + 1)
+        self.settle()
+        assert {snapshot.state for snapshot in self.log.state.values()}.isdisjoint({_State.ONGOING, *DECIDED})

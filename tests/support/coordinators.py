@@ -1,0 +1,212 @@
+"""A transaction coordinator with the world around it: a log in memory, markers, replies, and a clock that one sets."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.transactions.config import CoordinatorConfig
+from eagleray.broker.transactions.coordinator import TransactionCoordinator
+from eagleray.broker.transactions.events import (
+    AddPartitions,
+    Effect,
+    EndTransaction,
+    Event,
+    InitProducerId,
+    LogTransition,
+    MarkersWritten,
+    PartitionAssigned,
+    PartitionLoaded,
+    ProducerIdsReceived,
+    Reply,
+    RequestProducerIds,
+    SendMarkers,
+    Tick,
+    TransitionLogged,
+    TransitionLost,
+)
+from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
+from eagleray.broker.transactions.snapshot import Snapshot
+from eagleray.broker.transactions.states import TransactionState
+from eagleray.protocol.errors import ErrorCode
+
+TRANSACTIONAL_ID = "checkout-1"
+ORDERS_0 = TopicPartition("orders", 0)
+ORDERS_1 = TopicPartition("orders", 1)
+TIMEOUT_MS = 60_000
+
+
+def snapshot(state: TransactionState, **fields: object) -> Snapshot:
+    """A plausible snapshot in a state, with whatever else is given."""
+    in_transaction = state in (
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.PREPARE_ABORT,
+    )
+    plausible = {
+        "producer_id": 7,
+        "producer_epoch": 5,
+        "timeout_ms": TIMEOUT_MS,
+        "partitions": frozenset({ORDERS_0}) if in_transaction else frozenset(),
+        "start_ms": -1 if state is TransactionState.EMPTY else 0,
+        "updated_ms": 0,
+        "client_version": 1,
+    }
+    return Snapshot(state=state, **(plausible | fields))
+
+
+class CoordinatorDriver:
+    """Feeds a coordinator and performs its effects when told to, one at a time or until nothing is left to do."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig | None = None,
+        *,
+        loaded: dict[str, Snapshot] | None = None,
+        log_partitions: int = 1,
+        producer_ids: int = 1000,
+    ) -> None:
+        self.config = config or CoordinatorConfig(transaction_state_log_num_partitions=log_partitions)
+        self.coordinator = TransactionCoordinator(self.config)
+        self.now_ms = 0
+        self.coordinator_epoch = 1
+        self.records: list[tuple[bytes, bytes | None]] = []
+        self.appends: deque[LogTransition] = deque()
+        self.markers: deque[SendMarkers] = deque()
+        self.replies: dict[int, Reply] = {}
+        self.asked_for_ids = 0
+        self._request_id = 0
+        for log_partition in range(log_partitions):
+            self.send(PartitionAssigned(log_partition, self.coordinator_epoch))
+            self.send(PartitionLoaded(log_partition, self.coordinator_epoch, loaded or {}))
+        if producer_ids:
+            self.send(ProducerIdsReceived(100, producer_ids))
+
+    # Telling it something
+
+    def send(self, event: Event) -> list[Effect]:
+        effects = self.coordinator.handle(event, self.now_ms)
+        for effect in effects:
+            if isinstance(effect, LogTransition):
+                self.appends.append(effect)
+            elif isinstance(effect, SendMarkers):
+                self.markers.append(effect)
+            elif isinstance(effect, Reply):
+                assert effect.request_id not in self.replies, "a request is answered once"
+                self.replies[effect.request_id] = effect
+            else:
+                assert isinstance(effect, RequestProducerIds)
+                self.asked_for_ids += 1
+        return effects
+
+    def next_request_id(self) -> int:
+        self._request_id += 1
+        return self._request_id
+
+    def init(
+        self, transactional_id: str | None = TRANSACTIONAL_ID, expected: ProducerIdentity | None = None, **fields: int
+    ) -> int:
+        request_id = self.next_request_id()
+        self.send(InitProducerId(request_id, transactional_id, expected=expected, **fields))
+        return request_id
+
+    def add(
+        self,
+        producer: ProducerIdentity,
+        *partitions: TopicPartition,
+        version: int = 1,
+        verify_only: bool = False,
+        transactional_id: str = TRANSACTIONAL_ID,
+    ) -> int:
+        request_id = self.next_request_id()
+        partitions = partitions or (ORDERS_0,)
+        self.send(AddPartitions(request_id, transactional_id, producer, partitions, version, verify_only))
+        return request_id
+
+    def end(
+        self,
+        producer: ProducerIdentity,
+        *,
+        commit: bool = True,
+        version: int = 1,
+        transactional_id: str = TRANSACTIONAL_ID,
+    ) -> int:
+        request_id = self.next_request_id()
+        self.send(EndTransaction(request_id, transactional_id, producer, commit, version))
+        return request_id
+
+    def tick(self, after_ms: int = 0) -> list[Effect]:
+        self.now_ms += after_ms
+        return self.send(Tick())
+
+    # Doing what it asks for
+
+    def append(self) -> LogTransition:
+        """Let the oldest append succeed."""
+        append = self.appends.popleft()
+        value = None if append.snapshot is None else encode_value(append.snapshot)
+        self.records.append((encode_key(append.transactional_id), value))
+        self.send(TransitionLogged(append.transactional_id, append.coordinator_epoch))
+        return append
+
+    def lose(self, error_code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> LogTransition:
+        """Let the oldest append fail."""
+        append = self.appends.popleft()
+        self.send(TransitionLost(append.transactional_id, append.coordinator_epoch, error_code))
+        return append
+
+    def write_markers(self) -> SendMarkers:
+        """Let the oldest markers be written everywhere."""
+        markers = self.markers.popleft()
+        self.report(markers)
+        return markers
+
+    def report(self, markers: SendMarkers) -> None:
+        self.send(
+            MarkersWritten(markers.transactional_id, markers.log_partition, markers.coordinator_epoch, markers.decision)
+        )
+
+    def settle(self) -> None:
+        """Do all that is asked for until nothing is left."""
+        while self.appends or self.markers:
+            if self.appends:
+                self.append()
+            else:
+                self.write_markers()
+
+    # Asking about it
+
+    def reply_to(self, request_id: int) -> Reply:
+        return self.replies[request_id]
+
+    def error_of(self, request_id: int) -> ErrorCode:
+        return self.replies[request_id].error_code
+
+    def current(self, transactional_id: str = TRANSACTIONAL_ID) -> Snapshot:
+        found = self.coordinator.find(transactional_id)
+        assert not isinstance(found, ErrorCode), found
+        return found.current
+
+    def logged(self) -> dict[str, Snapshot]:
+        return replay(self.records)
+
+    # Going through whole steps
+
+    def initialized(self, expected: ProducerIdentity | None = None) -> ProducerIdentity:
+        request_id = self.init(expected=expected)
+        self.settle()
+        reply = self.reply_to(request_id)
+        assert reply.error_code is ErrorCode.NONE
+        return reply.producer
+
+    def begun(self, producer: ProducerIdentity, version: int = 1) -> None:
+        request_id = self.add(producer, version=version)
+        self.settle()
+        assert self.error_of(request_id) is ErrorCode.NONE
+
+    def ended(self, producer: ProducerIdentity, *, commit: bool = True, version: int = 1) -> ProducerIdentity:
+        request_id = self.end(producer, commit=commit, version=version)
+        self.settle()
+        reply = self.reply_to(request_id)
+        assert reply.error_code is ErrorCode.NONE
+        return reply.producer

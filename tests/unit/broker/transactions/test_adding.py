@@ -1,0 +1,137 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn, and what leaders verify."""
+
+import pytest
+
+from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.transactions.events import AddPartitions
+from eagleray.broker.transactions.states import TransactionState
+from eagleray.protocol.errors import ErrorCode
+from tests.support.coordinators import ORDERS_0, ORDERS_1, TRANSACTIONAL_ID, CoordinatorDriver
+
+HOLD = ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+@pytest.fixture
+def driver() -> CoordinatorDriver:
+    return CoordinatorDriver()
+
+
+def test_the_timer_starts_with_the_first_partition(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.now_ms = 1000
+    driver.begun(producer)
+    driver.now_ms = 2000
+
+    driver.add(producer, ORDERS_1)
+    driver.settle()
+
+    assert driver.current().state is TransactionState.ONGOING
+    assert driver.current().start_ms == 1000
+    assert driver.current().updated_ms == 2000
+    assert driver.current().partitions == {ORDERS_0, ORDERS_1}
+
+
+def test_the_next_transaction_begins_without_the_partitions_and_the_timer_of_the_last(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+    driver.ended(producer)
+    driver.now_ms = 5000
+
+    driver.add(producer, ORDERS_1)
+    driver.settle()
+
+    assert driver.current().partitions == {ORDERS_1}
+    assert driver.current().start_ms == 5000
+
+
+def test_a_partition_that_is_in_already_needs_no_record(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.add(producer, ORDERS_0, ORDERS_1)
+    driver.settle()
+
+    request_id = driver.add(producer, ORDERS_1)
+
+    assert driver.error_of(request_id) is ErrorCode.NONE
+    assert not driver.appends
+
+
+def test_to_add_nothing_begins_nothing(driver: CoordinatorDriver):
+    producer = driver.initialized()
+
+    driver.send(AddPartitions(99, TRANSACTIONAL_ID, producer, ()))
+
+    assert driver.error_of(99) is ErrorCode.NONE
+    assert not driver.appends
+
+
+def test_an_empty_transactional_id_is_refused(driver: CoordinatorDriver):
+    request_id = driver.add(ProducerIdentity(1, 1), transactional_id="")
+
+    assert driver.error_of(request_id) is ErrorCode.INVALID_REQUEST
+
+
+def test_a_loss_leaves_the_transaction_as_it_was(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+    before = driver.current()
+    request_id = driver.add(producer, ORDERS_1)
+
+    driver.lose()
+
+    assert driver.error_of(request_id) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert driver.current() == before == driver.logged()[TRANSACTIONAL_ID]
+
+
+def test_the_next_transaction_waits_for_the_markers_of_the_last(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+    driver.end(producer)
+    driver.append()
+
+    request_id = driver.add(producer, ORDERS_1)
+    assert request_id not in driver.replies
+    driver.write_markers()
+    driver.append()
+
+    assert request_id not in driver.replies, "the log has to have it first"
+    driver.append()
+    assert driver.error_of(request_id) is ErrorCode.NONE
+    assert driver.current().partitions == {ORDERS_1}
+
+
+# Verification
+
+
+def test_leaders_learn_of_each_partition_by_itself(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+
+    request_id = driver.add(producer, ORDERS_1, ORDERS_0, verify_only=True)
+
+    reply = driver.reply_to(request_id)
+    assert reply.error_code is ErrorCode.NONE
+    assert reply.partition_errors == (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.NONE)
+    assert not driver.appends, "to look adds nothing"
+
+
+def test_a_partition_that_is_in_is_verified_while_another_is_being_added(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+    driver.add(producer, ORDERS_1)
+
+    known, unknown = driver.add(producer, verify_only=True), driver.add(producer, ORDERS_1, verify_only=True)
+
+    assert driver.reply_to(known).partition_errors == (ErrorCode.NONE,)
+    assert unknown not in driver.replies
+    driver.append()
+    assert driver.reply_to(unknown).partition_errors == (ErrorCode.NONE,)
+
+
+def test_after_the_end_nothing_verifies(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+    driver.ended(producer)
+
+    reply = driver.reply_to(driver.add(producer, verify_only=True))
+
+    assert reply.partition_errors == (ErrorCode.TRANSACTION_ABORTABLE,)

@@ -1,0 +1,108 @@
+"""Events and effects travel between actors as bytes; all of them arrive as they were sent."""
+
+import msgspec
+import pytest
+
+from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.transactions.events import (
+    AddPartitions,
+    Effect,
+    EndTransaction,
+    Event,
+    InitProducerId,
+    LogTransition,
+    MarkersForgotten,
+    MarkersWritten,
+    PartitionAssigned,
+    PartitionLoaded,
+    PartitionResigned,
+    ProducerIdsReceived,
+    Reply,
+    RequestProducerIds,
+    SendMarkers,
+    Tick,
+    TransitionLogged,
+    TransitionLost,
+)
+from eagleray.broker.transactions.marker_events import (
+    LeadersLearned,
+    Marker,
+    MarkerEffect,
+    MarkerEvent,
+    MarkersAnswered,
+    MarkersUnanswered,
+    PartitionsDeleted,
+    ResolveLeaders,
+    WriteMarkers,
+)
+from eagleray.broker.transactions.producer_ids import (
+    AllocateBlock,
+    AllocatorEffect,
+    AllocatorEvent,
+    BlockAllocated,
+    NextIdLost,
+    NextIdPersisted,
+    PersistNextId,
+)
+from eagleray.broker.transactions.states import TransactionState
+from eagleray.protocol.errors import ErrorCode
+from tests.support.coordinators import ORDERS_0, ORDERS_1, snapshot
+
+PRODUCER = ProducerIdentity(2**40, 3)
+ONGOING = snapshot(TransactionState.ONGOING)
+
+MESSAGES = [
+    InitProducerId(1, None),
+    InitProducerId(1, "t", 5, PRODUCER),
+    AddPartitions(1, "t", PRODUCER, (ORDERS_0, ORDERS_1), 2, True),
+    EndTransaction(1, "t", PRODUCER, True, 2),
+    TransitionLogged("t", 1),
+    TransitionLost("t", 1, ErrorCode.NOT_COORDINATOR),
+    MarkersWritten("t", 0, 1, 2),
+    MarkersForgotten(),
+    ProducerIdsReceived(0, 1000),
+    PartitionAssigned(0, 1),
+    PartitionLoaded(0, 1, {"t": ONGOING}),
+    PartitionResigned(0, 1),
+    Tick(),
+    LogTransition(0, 1, "t", ONGOING),
+    LogTransition(0, 1, "t", None),
+    SendMarkers("t", 0, 1, 2, PRODUCER, False, frozenset({ORDERS_0}), 2),
+    RequestProducerIds(),
+    Reply(1, ErrorCode.NONE, PRODUCER, (ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE)),
+]
+MARKER_MESSAGES = [
+    PartitionsDeleted((ORDERS_0,)),
+    MarkersAnswered(1, 2, (ErrorCode.NONE,)),
+    MarkersUnanswered(1, 2),
+    WriteMarkers(1, 2, (Marker(PRODUCER, True, 1, 2, (ORDERS_0,)),)),
+    ResolveLeaders((ORDERS_0,)),
+]
+ALLOCATOR_MESSAGES = [
+    AllocateBlock(1),
+    NextIdPersisted(1000),
+    NextIdLost(1000, ErrorCode.KAFKA_STORAGE_ERROR),
+    PersistNextId(1000),
+    BlockAllocated(1, ErrorCode.NONE, 0, 1000),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_of_the_coordinator(message: Event | Effect):
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Event | Effect) == message
+
+
+@pytest.mark.parametrize("message", MARKER_MESSAGES, ids=lambda message: type(message).__name__)
+def test_of_the_marker_channel_manager(message: MarkerEvent | MarkerEffect):
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=MarkerEvent | MarkerEffect) == message
+
+
+@pytest.mark.parametrize("message", ALLOCATOR_MESSAGES, ids=lambda message: type(message).__name__)
+def test_of_the_allocator(message: AllocatorEvent | AllocatorEffect):
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=AllocatorEvent | AllocatorEffect) == message
+
+
+def test_the_table_of_leaders_too():
+    learned = LeadersLearned({ORDERS_0: 1, ORDERS_1: 2})
+
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(learned), type=MarkerEvent) == learned
