@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from operator import attrgetter
 
 from eagleray.broker.filesystem import FileSystem, FlushFailed
-from eagleray.broker.log import names, reading, retention
+from eagleray.broker.log import names, retention
 from eagleray.broker.log.appending import Appended, AppendRun, NewMarker
 from eagleray.broker.log.availability import Availability
 from eagleray.broker.log.compaction import Compaction
 from eagleray.broker.log.compaction_plan import plan_compaction
 from eagleray.broker.log.config import Flush, LogConfig
 from eagleray.broker.log.errors import CompactionFailed, LogOffline, LogWriteFailed, OffsetOutOfRange
-from eagleray.broker.log.leader_epochs import EpochEnd
 from eagleray.broker.log.metadata import LogMetadata
 from eagleray.broker.log.offset_map import DEFAULT_MAX_KEYS, OffsetMap
 from eagleray.broker.log.opening import OpenedFiles, open_files
 from eagleray.broker.log.producer_state import Origin, Rejection
-from eagleray.broker.log.reading import Isolation, LogSlice, TimestampedOffset
+from eagleray.broker.log.readable_log import BASE_OFFSET, ReadableLog
 from eagleray.broker.log.recovery import Recovery
 from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.swapping import swap_in
@@ -28,10 +26,8 @@ from eagleray.broker.log.sweeping import log_offsets
 from eagleray.protocol.errors import ErrorCode, ProtocolError
 from eagleray.protocol.records import RecordBatch
 
-_BASE_OFFSET = attrgetter("base_offset")
 
-
-class PartitionLog:
+class PartitionLog(ReadableLog):
     """The batches of one partition, with the producers and transactions that wrote them.
 
     Owns: one directory, alone. Persists: every batch before `append` returns (against the death of the process; against
@@ -76,32 +72,6 @@ class PartitionLog:
             self.log_start_offset, files.checkpoint.log_start_offset, self.segments[0].base_offset
         )
         self.cleaned_up_to = min(self.cleaned_up_to, self.log_end_offset)
-
-    # What there is
-
-    @property
-    def is_online(self) -> bool:
-        """Whether the log serves; once it does not, it has to be opened anew."""
-        return self._availability.is_online
-
-    @property
-    def active_segment(self) -> Segment:
-        """The segment that is being appended to."""
-        return self.segments[-1]
-
-    @property
-    def size_bytes(self) -> int:
-        """The bytes of all batches on disk."""
-        return sum(segment.size_bytes for segment in self.segments)
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The first offset that a read_committed reader does not see yet; never outside of start and high watermark."""
-        first_unstable = self.producers.unstable.first_unstable_offset
-        if first_unstable is None or first_unstable > self.high_watermark:
-            return self.high_watermark
-        # Records can be deleted in the middle of an open transaction.
-        return max(first_unstable, self.log_start_offset)
 
     @property
     def recovery_point(self) -> int:
@@ -222,61 +192,6 @@ class PartitionLog:
         self.segments.append(segment)
         return segment
 
-    # Reading
-
-    def read(self, offset: int, *, max_bytes: int, isolation: Isolation) -> LogSlice:
-        """Return batches from the one that holds `offset` on, as far as `isolation` lets a reader see."""
-        end_offset = self.readable_end(isolation)
-        records, aborted = b"", []
-        with self._availability.reading():
-            self._require_in_range(offset)
-            if offset < end_offset:
-                first = self._segment_number(offset)
-                records, upper_offset = reading.read_records(self.segments, first, offset, end_offset, max_bytes)
-                if isolation is Isolation.READ_COMMITTED and records:
-                    aborted = reading.collect_aborted(self.segments, first, offset, upper_offset)
-        return LogSlice(
-            records=records,
-            high_watermark=self.high_watermark,
-            last_stable_offset=self.last_stable_offset,
-            log_start_offset=self.log_start_offset,
-            aborted_transactions=aborted,
-        )
-
-    def read_for_replica(self, offset: int, *, max_bytes: int) -> bytes:
-        """Return batches from `offset` up to the end of the log, for a follower, which may see everything."""
-        with self._availability.reading():
-            self._require_in_range(offset)
-            first = self._segment_number(offset)
-            return reading.read_records(self.segments, first, offset, self.log_end_offset, max_bytes)[0]
-
-    def readable_end(self, isolation: Isolation) -> int:
-        """The first offset that a reader does not see."""
-        return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
-
-    def offset_for_timestamp(self, timestamp_ms: int, isolation: Isolation) -> TimestampedOffset | None:
-        """Return the first readable record with this timestamp or a later one."""
-        with self._availability.reading():
-            end_offset = self.readable_end(isolation)
-            return reading.find_by_timestamp(self.segments, timestamp_ms, self.log_start_offset, end_offset)
-
-    def offset_of_largest_timestamp(self, isolation: Isolation) -> TimestampedOffset | None:
-        """Return the first record that carries the largest timestamp of the log."""
-        with self._availability.reading():
-            end_offset = self.readable_end(isolation)
-            return reading.find_largest_timestamp(self.segments, self.log_start_offset, end_offset)
-
-    def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """Return where a leader epoch ends in this log."""
-        return self.epochs.end_of(epoch, self.log_end_offset)
-
-    def _require_in_range(self, offset: int) -> None:
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
-
-    def _segment_number(self, offset: int) -> int:
-        return max(bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
-
     # Moving the offsets
 
     def advance_high_watermark(self, offset: int) -> None:
@@ -310,7 +225,7 @@ class PartitionLog:
         """Take segments and batches away from the end on, so that a crash in between leaves a log without gaps."""
         self.high_watermark = min(self.high_watermark, to_offset)
         self.cleaned_up_to = min(self.cleaned_up_to, to_offset)
-        last = self.segments[max(bisect_left(self.segments, to_offset, key=_BASE_OFFSET) - 1, 0)]
+        last = self.segments[max(bisect_left(self.segments, to_offset, key=BASE_OFFSET) - 1, 0)]
         self._write_checkpoint(recovery_point=min(self.recovery_point, last.base_offset))
         while self.active_segment is not last:
             self.segments.pop().remove()
@@ -423,7 +338,7 @@ class PartitionLog:
 
     def _remove_snapshots_but(self, *offsets: int) -> None:
         """Keep the snapshots at the segments' beginnings, which recovery starts from, and those at `offsets`."""
-        self._metadata.remove_snapshots_but([*map(_BASE_OFFSET, self.segments), *offsets])
+        self._metadata.remove_snapshots_but([*map(BASE_OFFSET, self.segments), *offsets])
 
     def _write_checkpoint(self, *, closed_cleanly: bool = False, **changes: int) -> None:
         offsets = {

@@ -1,0 +1,109 @@
+"""What a log shows to those who only read it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+
+from eagleray.broker.log import reading
+from eagleray.broker.log.availability import Availability
+from eagleray.broker.log.errors import OffsetOutOfRange
+from eagleray.broker.log.leader_epochs import EpochEnd, LeaderEpochs
+from eagleray.broker.log.producer_state import ProducerState
+from eagleray.broker.log.reading import Isolation, LogSlice, TimestampedOffset
+from eagleray.broker.log.segment import Segment
+
+BASE_OFFSET = attrgetter("base_offset")
+
+
+class ReadableLog:
+    """The reading side of a partition's log: where it stands, and what is in it.
+
+    Owns nothing and changes nothing. `PartitionLog` adds everything that does; it sets the attributes below and keeps
+    `log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset`.
+    """
+
+    segments: list[Segment]
+    producers: ProducerState
+    epochs: LeaderEpochs
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    _availability: Availability
+
+    @property
+    def is_online(self) -> bool:
+        """Whether the log serves; once it does not, it has to be opened anew."""
+        return self._availability.is_online
+
+    @property
+    def active_segment(self) -> Segment:
+        """The segment that is being appended to."""
+        return self.segments[-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all batches on disk."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset that a read_committed reader does not see yet; never outside of start and high watermark."""
+        first_unstable = self.producers.unstable.first_unstable_offset
+        if first_unstable is None or first_unstable > self.high_watermark:
+            return self.high_watermark
+        # Records can be deleted in the middle of an open transaction.
+        return max(first_unstable, self.log_start_offset)
+
+    def read(self, offset: int, *, max_bytes: int, isolation: Isolation) -> LogSlice:
+        """Return batches from the one that holds `offset` on, as far as `isolation` lets a reader see."""
+        end_offset = self.readable_end(isolation)
+        records, aborted = b"", []
+        with self._availability.reading():
+            self._require_in_range(offset)
+            if offset < end_offset:
+                first = self._segment_number(offset)
+                records, upper_offset = reading.read_records(self.segments, first, offset, end_offset, max_bytes)
+                if isolation is Isolation.READ_COMMITTED and records:
+                    aborted = reading.collect_aborted(self.segments, first, offset, upper_offset)
+        return LogSlice(
+            records=records,
+            high_watermark=self.high_watermark,
+            last_stable_offset=self.last_stable_offset,
+            log_start_offset=self.log_start_offset,
+            aborted_transactions=aborted,
+        )
+
+    def read_for_replica(self, offset: int, *, max_bytes: int) -> bytes:
+        """Return batches from `offset` up to the end of the log, for a follower, which may see everything."""
+        with self._availability.reading():
+            self._require_in_range(offset)
+            first = self._segment_number(offset)
+            return reading.read_records(self.segments, first, offset, self.log_end_offset, max_bytes)[0]
+
+    def readable_end(self, isolation: Isolation) -> int:
+        """The first offset that a reader does not see."""
+        return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
+
+    def offset_for_timestamp(self, timestamp_ms: int, isolation: Isolation) -> TimestampedOffset | None:
+        """Return the first readable record with this timestamp or a later one."""
+        with self._availability.reading():
+            end_offset = self.readable_end(isolation)
+            return reading.find_by_timestamp(self.segments, timestamp_ms, self.log_start_offset, end_offset)
+
+    def offset_of_largest_timestamp(self, isolation: Isolation) -> TimestampedOffset | None:
+        """Return the first record that carries the largest timestamp of the log."""
+        with self._availability.reading():
+            end_offset = self.readable_end(isolation)
+            return reading.find_largest_timestamp(self.segments, self.log_start_offset, end_offset)
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        """Return where a leader epoch ends in this log."""
+        return self.epochs.end_of(epoch, self.log_end_offset)
+
+    def _require_in_range(self, offset: int) -> None:
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+
+    def _segment_number(self, offset: int) -> int:
+        return max(bisect_right(self.segments, offset, key=BASE_OFFSET) - 1, 0)
