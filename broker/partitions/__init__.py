@@ -1,0 +1,1 @@
+"""Leading partitions: produce, fetch, markers, and the verification of transactions."""

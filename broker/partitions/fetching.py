@@ -1,0 +1,103 @@
+"""Reads that wait: a fetch is answered when there is enough, when something is wrong, or when its time is up."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.partitions.events import Fetch, Fetched, FetchedPartition
+from eagleray.broker.partitions.leader import PartitionLeader
+from eagleray.protocol.errors import ErrorCode
+
+
+class _WaitingFetch:
+    __slots__ = ("deadline_ms", "event", "is_answered")
+
+    def __init__(self, event: Fetch, deadline_ms: int) -> None:
+        self.event = event
+        self.deadline_ms = deadline_ms
+        self.is_answered = False
+
+
+class Fetches:
+    """The reads of one leader actor, those that wait included.
+
+    A waiting fetch is looked at again only when one of its own partitions has moved, or when its time is up.
+    """
+
+    def __init__(self, leaders: Mapping[TopicPartition, PartitionLeader]) -> None:
+        self._leaders = leaders
+        self._waiting_for: defaultdict[TopicPartition, list[_WaitingFetch]] = defaultdict(list)
+        self._by_deadline: list[_WaitingFetch] = []
+
+    def fetch(self, event: Fetch, now_ms: int) -> Fetched | None:
+        """Answer at once where that is possible, else remember the fetch."""
+        fetched = self._read(event)
+        if event.max_wait_ms <= 0 or _is_enough(event, fetched):
+            return fetched
+        waiting = _WaitingFetch(event, now_ms + event.max_wait_ms)
+        for request in event.partitions:
+            self._waiting_for[request.partition].append(waiting)
+        self._by_deadline.append(waiting)
+        return None
+
+    def moved(self, partitions: set[TopicPartition]) -> list[Fetched]:
+        """Look again at the fetches that wait for partitions whose readable end has moved."""
+        answers: list[Fetched] = []
+        for partition in partitions & self._waiting_for.keys():
+            for waiting in self._waiting_for[partition]:
+                self._look_again(waiting, answers)
+            self._forget_answered(partition)
+        return answers
+
+    def _look_again(self, waiting: _WaitingFetch, answers: list[Fetched]) -> None:
+        if waiting.is_answered:
+            return
+        fetched = self._read(waiting.event)
+        if _is_enough(waiting.event, fetched):
+            waiting.is_answered = True
+            answers.append(fetched)
+
+    def _forget_answered(self, partition: TopicPartition) -> None:
+        still_waiting = [waiting for waiting in self._waiting_for[partition] if not waiting.is_answered]
+        if still_waiting:
+            self._waiting_for[partition] = still_waiting
+        else:
+            del self._waiting_for[partition]
+
+    def expire(self, now_ms: int) -> list[Fetched]:
+        """Answer the fetches whose time is up with what there is."""
+        overdue = [waiting for waiting in self._by_deadline if waiting.deadline_ms <= now_ms]
+        if not overdue:
+            return []
+        answers = [self._read(waiting.event) for waiting in overdue if not waiting.is_answered]
+        for waiting in overdue:
+            waiting.is_answered = True
+        self._by_deadline = [waiting for waiting in self._by_deadline if not waiting.is_answered]
+        for partition in {request.partition for waiting in overdue for request in waiting.event.partitions}:
+            if partition in self._waiting_for:
+                self._forget_answered(partition)
+        return answers
+
+    def _read(self, event: Fetch) -> Fetched:
+        left_bytes = event.max_bytes
+        partitions: list[FetchedPartition] = []
+        for request in event.partitions:
+            leader = self._leaders.get(request.partition)
+            if leader is None:
+                partitions.append(FetchedPartition(request.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                continue
+            found = leader.fetch(request, min(request.max_bytes, left_bytes), event.isolation)
+            left_bytes = max(left_bytes - len(found.records), 0)
+            partitions.append(found)
+        return Fetched(event.request_id, tuple(partitions))
+
+
+def _is_enough(event: Fetch, fetched: Fetched) -> bool:
+    size_bytes = 0
+    for partition in fetched.partitions:
+        if partition.error_code is not ErrorCode.NONE:
+            return True
+        size_bytes += len(partition.records)
+    return size_bytes >= event.min_bytes

@@ -1,0 +1,296 @@
+"""Everything that a leader actor decides, on a disk in memory."""
+
+import pytest
+
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.log import Isolation, LogConfig, PartitionLog
+from eagleray.broker.partitions.events import (
+    Fetch,
+    Fetched,
+    FetchPartition,
+    Marker,
+    MarkersAnswered,
+    Produce,
+    Produced,
+    Tick,
+    TransactionVerified,
+    VerifyTransaction,
+    WriteMarkers,
+)
+from eagleray.broker.partitions.leaders import PartitionLeaders
+from eagleray.protocol.errors import ErrorCode
+from tests.support.batches import NOW_MS, data_batch, offsets_of
+from tests.support.simulated_disk import SimulatedDisk
+
+ORDERS = TopicPartition("orders", 0)
+PAYMENTS = TopicPartition("payments", 0)
+ELSEWHERE = TopicPartition("elsewhere", 0)
+LEADER_EPOCH = 3
+PRODUCER = ProducerIdentity(7, 0)
+
+
+@pytest.fixture
+def leaders():
+    disk = SimulatedDisk()
+    led = PartitionLeaders()
+    for partition in (ORDERS, PAYMENTS):
+        led.lead(partition, PartitionLog.open(disk, f"/{partition}", LogConfig(), now_ms=NOW_MS), LEADER_EPOCH)
+    return led
+
+
+def plain(request_id, partition=ORDERS, *, acks=-1, count=1):
+    return Produce(request_id, partition, bytes(data_batch(count).view), acks)
+
+
+def in_transaction(request_id, sequence=0, partition=ORDERS, *, producer=PRODUCER, version=1):
+    batch = data_batch(producer_id=producer.producer_id, epoch=producer.epoch, sequence=sequence, transactional=True)
+    return Produce(request_id, partition, bytes(batch.view), -1, "tx", version)
+
+
+def verified(question, error_code=ErrorCode.NONE):
+    return TransactionVerified(question.partition, question.producer.producer_id, question.verification_id, error_code)
+
+
+def markers(request_id, *partitions, commit=True, producer=PRODUCER, version=1, coordinator_epoch=0):
+    return WriteMarkers(request_id, (Marker(producer, commit, coordinator_epoch, partitions, version),))
+
+
+def fetch(request_id, offset=0, *, partitions=(ORDERS,), isolation=Isolation.READ_UNCOMMITTED, **limits):
+    wanted = tuple(FetchPartition(partition, offset, 1024) for partition in partitions)
+    return Fetch(request_id, wanted, isolation, **limits)
+
+
+def open_transaction(leaders):
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
+    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    assert answer.error_code is ErrorCode.NONE
+
+
+# Produce
+
+
+def test_batches_of_one_turn_get_consecutive_offsets_in_their_order(leaders):
+    answers = leaders.handle([plain(1, count=2), plain(2), plain(3)], NOW_MS)
+    assert [(one.request_id, one.error_code, one.base_offset) for one in answers] == [
+        (1, ErrorCode.NONE, 0),
+        (2, ErrorCode.NONE, 2),
+        (3, ErrorCode.NONE, 3),
+    ]
+
+
+def test_without_acks_nothing_is_answered_but_the_batch_is_there(leaders):
+    assert leaders.handle([plain(1, acks=0)], NOW_MS) == []
+    (answer,) = leaders.handle([plain(2)], NOW_MS)
+    assert answer.base_offset == 1
+
+
+def test_a_partition_that_is_led_elsewhere_is_refused(leaders):
+    (answer,) = leaders.handle([plain(1, ELSEWHERE)], NOW_MS)
+    assert answer == Produced(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+@pytest.mark.parametrize(
+    ("records", "error_code"),
+    [
+        (b"", ErrorCode.INVALID_RECORD),
+        (bytes(data_batch().view) * 2, ErrorCode.INVALID_RECORD),
+        (b"\0" * 70, ErrorCode.CORRUPT_MESSAGE),
+    ],
+)
+def test_what_is_not_one_good_batch_is_refused(leaders, records, error_code):
+    (answer,) = leaders.handle([Produce(1, ORDERS, records)], NOW_MS)
+    assert answer.error_code is error_code
+    assert answer.message
+
+
+def test_a_rejection_of_the_log_reaches_the_producer_with_its_reason(leaders):
+    batch = bytes(data_batch(producer_id=7, sequence=0).view)
+    gap = bytes(data_batch(producer_id=7, sequence=5).view)
+    first, second = leaders.handle([Produce(1, ORDERS, batch), Produce(2, ORDERS, gap)], NOW_MS)
+    assert first.error_code is ErrorCode.NONE
+    assert second.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert "sequence 5" in second.message
+
+
+# Verification
+
+
+def test_the_first_batch_of_a_transaction_waits_for_its_coordinator(leaders):
+    effects = leaders.handle([in_transaction(1)], NOW_MS)
+    assert effects == [VerifyTransaction(1, ORDERS, "tx", PRODUCER, adds_partition=False)]
+    (answer,) = leaders.handle([verified(effects[0])], NOW_MS)
+    assert (answer.request_id, answer.error_code, answer.base_offset) == (1, ErrorCode.NONE, 0)
+
+
+def test_in_version_2_the_leader_asks_for_the_partition_to_be_added(leaders):
+    (question,) = leaders.handle([in_transaction(1, version=2)], NOW_MS)
+    assert question.adds_partition
+
+
+def test_later_batches_wait_behind_the_question_in_their_order(leaders):
+    effects = leaders.handle([in_transaction(1), in_transaction(2, 1), in_transaction(3, 2)], NOW_MS)
+    assert len(effects) == 1
+    answers = leaders.handle([verified(effects[0])], NOW_MS)
+    assert [(one.request_id, one.base_offset) for one in answers] == [(1, 0), (2, 1), (3, 2)]
+
+
+def test_an_open_transaction_is_not_verified_again(leaders):
+    open_transaction(leaders)
+    (answer,) = leaders.handle([in_transaction(2, 1)], NOW_MS)
+    assert answer.base_offset == 1
+
+
+def test_a_new_epoch_is_verified_again(leaders):
+    open_transaction(leaders)
+    (question,) = leaders.handle([in_transaction(2, producer=ProducerIdentity(7, 1))], NOW_MS)
+    assert isinstance(question, VerifyTransaction)
+
+
+def test_a_repeat_of_what_is_in_the_log_needs_no_coordinator(leaders):
+    open_transaction(leaders)
+    leaders.handle([markers(2, ORDERS)], NOW_MS)
+    (answer,) = leaders.handle([in_transaction(3)], NOW_MS)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+
+
+def test_a_zombie_needs_no_coordinator_to_be_refused(leaders):
+    (question,) = leaders.handle([in_transaction(1, producer=ProducerIdentity(7, 4))], NOW_MS)
+    leaders.handle([verified(question)], NOW_MS)
+    (answer,) = leaders.handle([in_transaction(2, producer=ProducerIdentity(7, 3))], NOW_MS)
+    assert answer.error_code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_what_the_coordinator_does_not_confirm_is_not_appended(leaders):
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
+    (answer,) = leaders.handle([verified(question, ErrorCode.INVALID_TXN_STATE)], NOW_MS)
+    assert (answer.request_id, answer.error_code) == (1, ErrorCode.INVALID_TXN_STATE)
+    (next_answer,) = leaders.handle([plain(2)], NOW_MS)
+    assert next_answer.base_offset == 0
+
+
+def test_a_marker_makes_the_question_void(leaders):
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
+    refused, answered = leaders.handle([markers(2, ORDERS, commit=False)], NOW_MS)
+    assert (refused.request_id, refused.error_code) == (1, ErrorCode.INVALID_TXN_STATE)
+    assert answered == MarkersAnswered(2, ((ErrorCode.NONE,),))
+    assert leaders.handle([verified(question)], NOW_MS) == []
+
+
+def test_a_transactional_batch_without_a_transactional_id_is_refused(leaders):
+    event = in_transaction(1)
+    (answer,) = leaders.handle([Produce(1, ORDERS, event.records)], NOW_MS)
+    assert answer.error_code is ErrorCode.INVALID_REQUEST
+
+
+# Markers
+
+
+def test_a_marker_ends_the_transaction_behind_the_batches_of_the_same_turn(leaders):
+    open_transaction(leaders)
+    effects = leaders.handle([in_transaction(2, 1), markers(3, ORDERS)], NOW_MS)
+    assert [type(effect) for effect in effects] == [Produced, MarkersAnswered]
+    (fetched,) = leaders.handle([fetch(4, isolation=Isolation.READ_COMMITTED)], NOW_MS)
+    (partition,) = fetched.partitions
+    assert partition.last_stable_offset == partition.high_watermark == 3
+
+
+def test_each_partition_of_each_marker_has_its_own_outcome(leaders):
+    old = Marker(PRODUCER, True, 0, (ORDERS,))
+    new = Marker(PRODUCER, True, 5, (ELSEWHERE, ORDERS))
+    other = Marker(ProducerIdentity(8, 0), False, 0, (PAYMENTS,))
+    (answer,) = leaders.handle([WriteMarkers(1, (new, old, other))], NOW_MS)
+    assert answer.error_codes == (
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE),
+        (ErrorCode.TRANSACTION_COORDINATOR_FENCED,),
+        (ErrorCode.NONE,),
+    )
+
+
+# Fetch
+
+
+def test_a_fetch_is_answered_at_once_when_there_is_enough(leaders):
+    leaders.handle([plain(1), plain(2)], NOW_MS)
+    (fetched,) = leaders.handle([fetch(3)], NOW_MS)
+    assert offsets_of(fetched.partitions[0].records) == [0, 1]
+
+
+def test_a_fetch_waits_for_its_partition_to_move(leaders):
+    assert leaders.handle([fetch(1)], NOW_MS) == []
+    assert all(isinstance(effect, Produced) for effect in leaders.handle([plain(2, PAYMENTS)], NOW_MS))
+    produced, fetched = leaders.handle([plain(3)], NOW_MS)
+    assert isinstance(produced, Produced)
+    assert (fetched.request_id, len(fetched.partitions[0].records) > 0) == (1, True)
+    assert leaders.handle([Tick()], NOW_MS + 10_000) == []
+
+
+def test_a_committed_fetch_waits_for_the_marker(leaders):
+    open_transaction(leaders)
+    assert leaders.handle([fetch(2, isolation=Isolation.READ_COMMITTED)], NOW_MS) == []
+    _, fetched = leaders.handle([markers(3, ORDERS)], NOW_MS)
+    assert isinstance(fetched, Fetched)
+
+
+def test_an_aborted_transaction_is_named_beside_its_records(leaders):
+    open_transaction(leaders)
+    leaders.handle([markers(2, ORDERS, commit=False)], NOW_MS)
+    (fetched,) = leaders.handle([fetch(3, isolation=Isolation.READ_COMMITTED)], NOW_MS)
+    (aborted,) = fetched.partitions[0].aborted_transactions
+    assert (aborted.producer_id, aborted.first_offset) == (7, 0)
+
+
+def test_a_fetch_is_answered_empty_when_its_time_is_up(leaders):
+    leaders.handle([fetch(1, max_wait_ms=100)], NOW_MS)
+    assert leaders.handle([Tick()], NOW_MS + 99) == []
+    (fetched,) = leaders.handle([Tick()], NOW_MS + 100)
+    assert (fetched.request_id, fetched.partitions[0].records) == (1, b"")
+    assert leaders.handle([Tick()], NOW_MS + 1000) == []
+
+
+def test_a_fetch_of_two_partitions_is_answered_once(leaders):
+    leaders.handle([fetch(1, partitions=(ORDERS, PAYMENTS))], NOW_MS)
+    effects = leaders.handle([plain(2), plain(3, PAYMENTS)], NOW_MS)
+    assert [effect.request_id for effect in effects if isinstance(effect, Fetched)] == [1]
+
+
+def test_an_error_is_not_waited_for(leaders):
+    (outside,) = leaders.handle([fetch(1, offset=99)], NOW_MS)
+    assert outside.partitions[0].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+    (elsewhere,) = leaders.handle([fetch(2, partitions=(ORDERS, ELSEWHERE))], NOW_MS)
+    assert [one.error_code for one in elsewhere.partitions] == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error_code"),
+    [
+        (-1, ErrorCode.NONE),
+        (LEADER_EPOCH, ErrorCode.NONE),
+        (LEADER_EPOCH - 1, ErrorCode.FENCED_LEADER_EPOCH),
+        (LEADER_EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_a_reader_with_another_leader_epoch_is_told(leaders, epoch, error_code):
+    leaders.handle([plain(1)], NOW_MS)
+    (fetched,) = leaders.handle([Fetch(2, (FetchPartition(ORDERS, 0, 1024, epoch),))], NOW_MS)
+    assert fetched.partitions[0].error_code is error_code
+
+
+def test_when_the_bytes_are_used_up_the_rest_comes_without_records(leaders):
+    leaders.handle([plain(1), plain(2, PAYMENTS)], NOW_MS)
+    (fetched,) = leaders.handle([fetch(3, partitions=(ORDERS, PAYMENTS), max_bytes=1)], NOW_MS)
+    orders, payments = fetched.partitions
+    assert orders.records
+    assert (payments.records, payments.high_watermark, payments.error_code) == (b"", 1, ErrorCode.NONE)
+
+
+# Resigning
+
+
+def test_whoever_waits_on_a_partition_that_is_resigned_is_sent_away(leaders):
+    leaders.handle([in_transaction(1), fetch(2)], NOW_MS)
+    log, effects = leaders.resign(ORDERS)
+    assert [(effect.request_id, type(effect)) for effect in effects] == [(1, Produced), (2, Fetched)]
+    assert effects[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert effects[1].partitions[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert ORDERS not in leaders
+    assert log.is_online
