@@ -25,6 +25,8 @@ JVM_OPTIONS = (
     "-Dlog4j2.statusLoggerLevel=OFF",
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
+    # It would leave a file in the temporary directory.
+    "-XX:-UsePerfData",
 )
 GAPS_HEADING = re.compile(r"Non-consecutive offsets in ")
 GAP = re.compile(r"  -?\d+ is followed by -?\d+")
