@@ -22,7 +22,7 @@ _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
 
 class FlushFailed(OSError):
-    """What was written can be read, but may never reach the disk, even if a later flush succeeds."""
+    """What was written may never reach the disk, even if it can be read now and a later flush succeeds."""
 
 
 class File(Protocol):
@@ -183,8 +183,8 @@ def _write_rest(file: File, data: bytes, written: int) -> None:
 def write_atomically(file_system: FileSystem, path: str, data: bytes) -> None:
     """Replace the file at `path` so that after any crash it holds either the old bytes or the new.
 
-    FlushFailed means that it holds the new bytes now, but a loss of power may bring back the old ones. After any other
-    OSError it holds the old bytes.
+    FlushFailed means that it may hold either, and either may come back after a loss of power. After any other OSError
+    it holds the old bytes.
     """
     temporary = path + ".tmp"
     file_system.remove(temporary)
@@ -194,8 +194,8 @@ def write_atomically(file_system: FileSystem, path: str, data: bytes) -> None:
         file.flush()
     finally:
         file.close()
-    file_system.rename(temporary, path)
     try:
+        file_system.rename(temporary, path)
         file_system.flush_directory(os.path.dirname(path))
     except OSError as error:
         raise FlushFailed(*error.args) from error

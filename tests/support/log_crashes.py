@@ -1,7 +1,7 @@
 """Crashes of a process and of its machine, in the middle of a workload or of a recovery."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from hypothesis import event
@@ -47,8 +47,8 @@ def rounds(
     workloads: st.SearchStrategy[list[Step]], power_losses: st.SearchStrategy[PowerLoss | None]
 ) -> st.SearchStrategy[Round]:
     done_bytes = st.one_of(st.just(0), st.just(1), st.integers(2, 500), st.just(10_000))
-    crashes = st.builds(Crash, st.integers(0, 80), done_bytes, power_losses)
-    recovery_crashes = st.builds(Crash, st.integers(0, 12), done_bytes, power_losses)
+    crashes = st.builds(Crash, st.integers(0, 20) | st.integers(0, 120), done_bytes, power_losses)
+    recovery_crashes = st.builds(Crash, st.integers(0, 6), done_bytes, power_losses)
     return st.builds(Round, workloads, crashes, st.lists(recovery_crashes, max_size=2))
 
 
@@ -57,26 +57,26 @@ power_losses = st.builds(PowerLoss, st.sampled_from([0, 50, 90, 100]), st.intege
 
 def crash_and_recover(driver: LogDriver, disk: SimulatedDisk, each: Round) -> None:
     """Take the round's steps until the crash, recover, and check what is there."""
-    crash(disk, each.crash, lambda: [driver.take(step) for step in each.workload])
+    crash(disk, each.crash, "workload", lambda: [driver.take(step) for step in each.workload])
     recover(driver, disk, each.crashes_of_recovery, lost_power=each.crash.power_loss is not None)
 
 
 def recover(driver: LogDriver, disk: SimulatedDisk, crashes: Sequence[Crash], *, lost_power: bool) -> None:
     for each in crashes:
-        crash(disk, each, driver.open)
+        crash(disk, each, "recovery", driver.open)
         lost_power |= each.power_loss is not None
     driver.open()
     check_recovered(driver, lost_power=lost_power)
 
 
-def crash(disk: SimulatedDisk, plan: Crash, work) -> None:
+def crash(disk: SimulatedDisk, plan: Crash, name: str, work: Callable[[], object]) -> None:
     """Do the work until the process dies: at the operation of the plan or, if there are fewer, at the end."""
     with disk.possibly(plan.fault()) as fault:
         try:
             work()
         except ProcessKilled:
             assert fault.has_fired
-    event(f"died {'inside of' if fault.has_fired else 'after'} {getattr(work, '__name__', 'work').strip('<>')}")
+    event(f"died {'inside of' if fault.has_fired else 'after'} a {name}")
     if plan.power_loss is None:
         disk.crash_process()
     else:

@@ -26,7 +26,7 @@ new_batches = st.builds(
     steps.NewBatch,
     producer=producers,
     record_count=st.integers(1, 3),
-    value_bytes=st.sampled_from([0, 40, 300]),
+    value_bytes=st.sampled_from([0, 40, 300, 300]),
     in_new_epoch=st.sampled_from([False, False, False, True]),
 )
 appends = st.builds(steps.Append, batches=st.lists(new_batches, min_size=1, max_size=4).map(tuple))
@@ -51,4 +51,4 @@ moves = st.one_of(
 )
 keeping = st.sampled_from([steps.Flush(), steps.WriteCheckpoint(), steps.Reopen()])
 
-workloads = st.lists(st.one_of(writes, writes, checks, moves, keeping), max_size=20)
+workloads = st.lists(st.one_of(writes, writes, checks, moves, keeping), min_size=3, max_size=25)

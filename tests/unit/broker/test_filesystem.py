@@ -185,9 +185,10 @@ def test_write_fully_gives_up_on_a_disk_that_takes_nothing():
 def test_a_name_that_cannot_be_flushed_is_told_apart_from_bytes_that_were_not_written():
     disk = SimulatedDisk()
     write_atomically(disk, "/file", b"old")
-    with disk.injected(Fault(Outcome.FAIL, on=Operation.FLUSH_DIRECTORY)), pytest.raises(FlushFailed):
-        write_atomically(disk, "/file", b"new")
-    assert disk.read_bytes("/file") == b"new"
+    for operation in (Operation.RENAME, Operation.FLUSH_DIRECTORY):
+        with disk.injected(Fault(Outcome.FAIL, on=operation, done_bytes=1)), pytest.raises(FlushFailed):
+            write_atomically(disk, "/file", b"new")
+        assert disk.read_bytes("/file") == b"new"
     with disk.injected(Fault(Outcome.FAIL, on=Operation.FLUSH)), pytest.raises(OSError, match="error") as caught:
         write_atomically(disk, "/file", b"newer")
     assert not isinstance(caught.value, FlushFailed)

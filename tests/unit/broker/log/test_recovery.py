@@ -140,9 +140,9 @@ def test_an_offset_that_no_index_can_hold_is_damage(open_log: OpenLog, disk: Sim
 
 def test_an_offset_that_goes_back_is_damage(open_log: OpenLog, disk: SimulatedDisk) -> None:
     log = open_log(**SMALL)
-    append(log, data_batch(), data_batch())
+    append(log, data_batch(), data_batch(), data_batch())
     disk.crash_process()
-    disk.rot(log_file(0), log.segments[0].size_bytes // 2 + 7, 0x01)
+    disk.rot(log_file(0), log.segments[0].size_bytes // 3 + 7, 0x01)
     assert open_log(**SMALL).log_end_offset == 1
 
 
@@ -301,8 +301,9 @@ def test_a_segment_that_comes_back_from_below_the_start_does_no_harm(open_log: O
     fill(log, 3, leader_epoch=-1)
     log.advance_high_watermark(3)
     log.delete_records(2)
-    log.flush()
+    disk.open(log_file(2)).flush()
     disk.lose_power(nothing)
+    assert disk.exists(log_file(0))
     again = open_log(**SMALL)
     assert (again.log_start_offset, again.log_end_offset) == (2, 3)
     assert offsets_of(everything(again)) == [2]
