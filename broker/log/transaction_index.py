@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 
 import msgspec
 
@@ -17,6 +18,9 @@ ENTRY_BYTES = _ENTRY.size
 _VERSION = 0
 
 _FAN_OUT = 16
+
+# So few entries are looked at faster one by one than with the help of the tree.
+_FEW = 128
 
 
 class AbortedTransaction(msgspec.Struct, frozen=True, gc=False):
@@ -103,8 +107,21 @@ class TransactionIndex:
         decided = bisect_left(self._last_stable_offsets, end_offset, lo=first)
         is_complete = decided < len(self)
         last = decided + 1 if is_complete else decided
+        if last - first <= _FEW:
+            return AbortedSearch(
+                [one for one in self._slice(first, last) if one.first_offset < end_offset], is_complete
+            )
         found = self._began_before(end_offset, first, last)
         return AbortedSearch([self[position] for position in found], is_complete)
+
+    def _slice(self, first: int, last: int) -> Iterator[AbortedTransaction]:
+        return map(
+            AbortedTransaction,
+            self._producer_ids[first:last],
+            self._first_offsets[first:last],
+            self._last_offsets[first:last],
+            self._last_stable_offsets[first:last],
+        )
 
     def take_unwritten(self) -> bytes:
         """Return the entries to append to the file, and count them as written."""
