@@ -33,8 +33,9 @@ class PartitionLog(ReadableLog):
     Owns: one directory, alone. Persists: every batch before `append` returns (against the death of the process; against
     the loss of power once `flush` has returned). On failure: an append that raises LogWriteFailed left nothing
     behind and may be tried again; LogOffline means that the disk can no longer be trusted to hold what this object
-    believes, and the log has to be opened anew. After a restart: exactly the whole valid batches are
-    there, and producers, transactions and indexes are as if the process had never died.
+    believes, and the log has to be opened anew. After a restart: exactly the whole valid batches are there, and
+    producers, transactions and indexes are what these batches give; of the batches before the last snapshot only the
+    last one of each producer is remembered, as in Kafka.
 
     It knows no clock and no thread: the time comes with each call, and one call runs to its end before the next.
     """
