@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import msgspec
-
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.log import AbortedTransaction, Isolation
+from eagleray.broker.messages import Marker, Message
 from eagleray.protocol.errors import ErrorCode
 
 NO_OFFSET = -1
@@ -17,14 +16,10 @@ ALL_IN_SYNC = -1
 """The acks of a producer that waits for every replica in sync."""
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Small, frozen, and cheap to put on any lane."""
-
-
 # What happens to a leader.
 
 
-class Produce(_Message, frozen=True, tag=True):
+class Produce(Message, frozen=True, tag=True):
     """A producer's batch for one partition."""
 
     request_id: int
@@ -35,7 +30,7 @@ class Produce(_Message, frozen=True, tag=True):
     transaction_version: int = 1
 
 
-class TransactionVerified(_Message, frozen=True, tag=True):
+class TransactionVerified(Message, frozen=True, tag=True):
     """The coordinator has said whether a partition takes part in a transaction."""
 
     partition: TopicPartition
@@ -44,24 +39,14 @@ class TransactionVerified(_Message, frozen=True, tag=True):
     error_code: ErrorCode
 
 
-class Marker(_Message, frozen=True):
-    """The end of one producer's transaction, for any number of partitions of this leader."""
-
-    producer: ProducerIdentity
-    commit: bool
-    coordinator_epoch: int
-    partitions: tuple[TopicPartition, ...]
-    transaction_version: int = 1
-
-
-class WriteMarkers(_Message, frozen=True, tag=True):
+class WriteMarkers(Message, frozen=True, tag=True):
     """A coordinator's markers, coalesced."""
 
     request_id: int
     markers: tuple[Marker, ...]
 
 
-class FetchPartition(_Message, frozen=True):
+class FetchPartition(Message, frozen=True):
     """From where, and how much, to read of one partition."""
 
     partition: TopicPartition
@@ -70,7 +55,7 @@ class FetchPartition(_Message, frozen=True):
     leader_epoch: int = -1
 
 
-class Fetch(_Message, frozen=True, tag=True):
+class Fetch(Message, frozen=True, tag=True):
     """A consumer's read; it may wait until there is enough."""
 
     request_id: int
@@ -81,7 +66,7 @@ class Fetch(_Message, frozen=True, tag=True):
     max_bytes: int = 50 * 1024 * 1024
 
 
-class Tick(_Message, frozen=True, tag=True):
+class Tick(Message, frozen=True, tag=True):
     """Time has passed."""
 
 
@@ -91,7 +76,7 @@ Event: TypeAlias = Produce | TransactionVerified | WriteMarkers | Fetch | Tick
 # What a leader wants to happen.
 
 
-class Produced(_Message, frozen=True, tag=True):
+class Produced(Message, frozen=True, tag=True):
     """The answer to `Produce`."""
 
     request_id: int
@@ -102,14 +87,15 @@ class Produced(_Message, frozen=True, tag=True):
     message: str | None = None
 
 
-class MarkersAnswered(_Message, frozen=True, tag=True):
-    """The answer to `WriteMarkers`: for each marker, the outcome for each of its partitions, in their order."""
+class MarkersAnswered(Message, frozen=True, tag=True):
+    """The answer to `WriteMarkers`."""
 
     request_id: int
-    error_codes: tuple[tuple[ErrorCode, ...], ...]
+    error_codes: tuple[ErrorCode, ...] = ()
+    """One for each partition of each marker, in the order of the request; none at all where every one was written."""
 
 
-class FetchedPartition(_Message, frozen=True):
+class FetchedPartition(Message, frozen=True):
     """What there is of one partition."""
 
     partition: TopicPartition
@@ -121,14 +107,14 @@ class FetchedPartition(_Message, frozen=True):
     records: bytes = b""
 
 
-class Fetched(_Message, frozen=True, tag=True):
+class Fetched(Message, frozen=True, tag=True):
     """The answer to `Fetch`."""
 
     request_id: int
     partitions: tuple[FetchedPartition, ...]
 
 
-class VerifyTransaction(_Message, frozen=True, tag=True):
+class VerifyTransaction(Message, frozen=True, tag=True):
     """Ask the coordinator whether a partition takes part in a transaction, or to add it where the client did not.
 
     Answered by `TransactionVerified`.

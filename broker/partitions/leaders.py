@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import NewMarker, PartitionLog
+from eagleray.broker.messages import Marker
 from eagleray.broker.partitions.events import (
     Effect,
     Event,
@@ -91,26 +92,23 @@ class PartitionLeaders:
 
     def _on_markers(self, event: WriteMarkers, now_ms: int, effects: list[Effect]) -> None:
         """Write the markers of a request partition by partition, each partition's with one write."""
-        places: dict[TopicPartition, list[tuple[int, int]]] = {}
-        outcomes = [[ErrorCode.NOT_LEADER_OR_FOLLOWER] * len(marker.partitions) for marker in event.markers]
-        for row, marker in enumerate(event.markers):
-            for column, partition in enumerate(marker.partitions):
-                places.setdefault(partition, []).append((row, column))
-        for partition, cells in places.items():
-            leader = self._leaders.get(partition)
-            if leader is None:
-                continue
-            markers = [_new_marker(event, row) for row, _ in cells]
-            errors, answers = leader.write_markers(markers, now_ms)
-            for (row, column), error in zip(cells, errors, strict=True):
-                outcomes[row][column] = error
+        wanted = [(marker, partition) for marker in event.markers for partition in marker.partitions]
+        outcomes = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * len(wanted)
+        places: dict[TopicPartition, list[int]] = {}
+        for place, (_, partition) in enumerate(wanted):
+            places.setdefault(partition, []).append(place)
+        for partition in places.keys() & self._leaders.keys():
+            markers = [_new_marker(wanted[place][0]) for place in places[partition]]
+            errors, answers = self._leaders[partition].write_markers(markers, now_ms)
+            for place, error in zip(places[partition], errors, strict=True):
+                outcomes[place] = error
             effects += answers
             self._touched.add(partition)
-        effects.append(MarkersAnswered(event.request_id, tuple(map(tuple, outcomes))))
+        all_written = all(outcome is ErrorCode.NONE for outcome in outcomes)
+        effects.append(MarkersAnswered(event.request_id, () if all_written else tuple(outcomes)))
 
 
-def _new_marker(event: WriteMarkers, row: int) -> NewMarker:
-    marker = event.markers[row]
+def _new_marker(marker: Marker) -> NewMarker:
     return NewMarker(
         marker.producer.producer_id,
         marker.producer.epoch,

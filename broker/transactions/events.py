@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import msgspec
-
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity, TopicPartition
+from eagleray.broker.messages import Message
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.protocol.errors import ErrorCode
-
-
-class _Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Small, frozen, and cheap to put on any lane."""
-
 
 # What happens to a coordinator.
 
 
-class InitProducerId(_Message, frozen=True, tag=True):
+class InitProducerId(Message, frozen=True, tag=True):
     """A producer wants its identity, and whatever its predecessor left open to be ended."""
 
     request_id: int
@@ -28,7 +22,7 @@ class InitProducerId(_Message, frozen=True, tag=True):
     """Who the producer believes to be, when it goes on after an error (KIP-360)."""
 
 
-class AddPartitions(_Message, frozen=True, tag=True):
+class AddPartitions(Message, frozen=True, tag=True):
     """Partitions are about to be written in a transaction, or a leader wants to know whether they may be."""
 
     request_id: int
@@ -39,7 +33,7 @@ class AddPartitions(_Message, frozen=True, tag=True):
     verify_only: bool = False
 
 
-class EndTransaction(_Message, frozen=True, tag=True):
+class EndTransaction(Message, frozen=True, tag=True):
     """A producer commits or aborts."""
 
     request_id: int
@@ -52,14 +46,14 @@ class EndTransaction(_Message, frozen=True, tag=True):
 Request: TypeAlias = InitProducerId | AddPartitions | EndTransaction
 
 
-class TransitionLogged(_Message, frozen=True, tag=True):
+class TransitionLogged(Message, frozen=True, tag=True):
     """The log has the transition that a transactional id was waiting for."""
 
     transactional_id: str
     coordinator_epoch: int
 
 
-class TransitionLost(_Message, frozen=True, tag=True):
+class TransitionLost(Message, frozen=True, tag=True):
     """The log does not have the transition, and never will; whoever asked has to ask again.
 
     Where nobody can tell whether the log will have it, this is not the event: the coordinator has to resign from the
@@ -71,7 +65,7 @@ class TransitionLost(_Message, frozen=True, tag=True):
     error_code: ErrorCode
 
 
-class MarkersWritten(_Message, frozen=True, tag=True):
+class MarkersWritten(Message, frozen=True, tag=True):
     """Every partition of a decided transaction has its marker."""
 
     transactional_id: str
@@ -80,18 +74,18 @@ class MarkersWritten(_Message, frozen=True, tag=True):
     decision: int
 
 
-class MarkersForgotten(_Message, frozen=True, tag=True):
+class MarkersForgotten(Message, frozen=True, tag=True):
     """Whoever writes markers has begun anew and knows nothing of what it was asked before."""
 
 
-class ProducerIdsReceived(_Message, frozen=True, tag=True):
+class ProducerIdsReceived(Message, frozen=True, tag=True):
     """The allocator has given this coordinator a block of producer ids."""
 
     first_id: int
     count: int
 
 
-class PartitionAssigned(_Message, frozen=True, tag=True):
+class PartitionAssigned(Message, frozen=True, tag=True):
     """This coordinator is to lead a partition of the transaction log, at an epoch that none has had before it.
 
     Until the partition is loaded, clients are told to try again.
@@ -101,7 +95,7 @@ class PartitionAssigned(_Message, frozen=True, tag=True):
     coordinator_epoch: int
 
 
-class PartitionLoaded(_Message, frozen=True, tag=True):
+class PartitionLoaded(Message, frozen=True, tag=True):
     """The transaction log of a partition has been read to its end."""
 
     log_partition: int
@@ -109,14 +103,14 @@ class PartitionLoaded(_Message, frozen=True, tag=True):
     transactions: dict[str, Snapshot]
 
 
-class PartitionResigned(_Message, frozen=True, tag=True):
+class PartitionResigned(Message, frozen=True, tag=True):
     """Another coordinator leads a partition of the transaction log from now on."""
 
     log_partition: int
     coordinator_epoch: int
 
 
-class Tick(_Message, frozen=True, tag=True):
+class Tick(Message, frozen=True, tag=True):
     """Time has passed."""
 
 
@@ -137,7 +131,7 @@ Event: TypeAlias = (
 # What a coordinator wants to happen.
 
 
-class LogTransition(_Message, frozen=True, tag=True):
+class LogTransition(Message, frozen=True, tag=True):
     """Append a transition to a partition of the transaction log; None as the snapshot writes a tombstone.
 
     Answered exactly once, by `TransitionLogged` or `TransitionLost` with the same coordinator epoch, unless the
@@ -150,7 +144,7 @@ class LogTransition(_Message, frozen=True, tag=True):
     snapshot: Snapshot | None
 
 
-class SendMarkers(_Message, frozen=True, tag=True):
+class SendMarkers(Message, frozen=True, tag=True):
     """Write markers to these partitions, trying until each has its own; answered by `MarkersWritten`."""
 
     transactional_id: str
@@ -165,11 +159,11 @@ class SendMarkers(_Message, frozen=True, tag=True):
     transaction_version: int
 
 
-class RequestProducerIds(_Message, frozen=True, tag=True):
+class RequestProducerIds(Message, frozen=True, tag=True):
     """Ask the allocator for a block, as often as it takes; answered by `ProducerIdsReceived`."""
 
 
-class Reply(_Message, frozen=True, tag=True):
+class Reply(Message, frozen=True, tag=True):
     """Answer a request."""
 
     request_id: int

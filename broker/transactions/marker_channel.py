@@ -9,8 +9,8 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.messages import Marker
 from eagleray.broker.transactions.events import SendMarkers
-from eagleray.broker.transactions.marker_events import Marker
 
 MARKER_BYTES = 32
 """About what one marker takes in a call, besides the names of its partitions."""

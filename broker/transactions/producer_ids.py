@@ -4,44 +4,39 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-import msgspec
-
+from eagleray.broker.messages import Message
 from eagleray.protocol.errors import ErrorCode
 
 BLOCK_SIZE: Final = 1000
 LAST_PRODUCER_ID: Final = 2**63 - 1
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Small, frozen, and cheap to put on any lane."""
-
-
-class AllocateBlock(_Message, frozen=True, tag=True):
+class AllocateBlock(Message, frozen=True, tag=True):
     """Somebody needs a block."""
 
     request_id: int
 
 
-class NextIdPersisted(_Message, frozen=True, tag=True):
+class NextIdPersisted(Message, frozen=True, tag=True):
     """It is on disk that ids below this one may be in use."""
 
     next_id: int
 
 
-class NextIdLost(_Message, frozen=True, tag=True):
+class NextIdLost(Message, frozen=True, tag=True):
     """It could not be made sure that this is on disk."""
 
     next_id: int
     error_code: ErrorCode
 
 
-class PersistNextId(_Message, frozen=True, tag=True):
+class PersistNextId(Message, frozen=True, tag=True):
     """Put on disk that ids below this one may be in use; answered by `NextIdPersisted` or `NextIdLost`."""
 
     next_id: int
 
 
-class BlockAllocated(_Message, frozen=True, tag=True):
+class BlockAllocated(Message, frozen=True, tag=True):
     """Answer a request: a block that nobody else ever gets, or none, with the reason."""
 
     request_id: int

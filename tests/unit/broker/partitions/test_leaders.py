@@ -4,11 +4,11 @@ import pytest
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.log import Isolation, LogConfig, PartitionLog
+from eagleray.broker.messages import Marker
 from eagleray.broker.partitions.events import (
     Fetch,
     Fetched,
     FetchPartition,
-    Marker,
     MarkersAnswered,
     Produce,
     Produced,
@@ -52,7 +52,7 @@ def verified(question, error_code=ErrorCode.NONE):
 
 
 def markers(request_id, *partitions, commit=True, producer=PRODUCER, version=1, coordinator_epoch=0):
-    return WriteMarkers(request_id, (Marker(producer, commit, coordinator_epoch, partitions, version),))
+    return WriteMarkers(request_id, (Marker(producer, commit, coordinator_epoch, version, partitions),))
 
 
 def fetch(request_id, offset=0, *, partitions=(ORDERS,), isolation=Isolation.READ_UNCOMMITTED, **limits):
@@ -172,7 +172,7 @@ def test_a_marker_makes_the_question_void(leaders):
     (question,) = leaders.handle([in_transaction(1)], NOW_MS)
     refused, answered = leaders.handle([markers(2, ORDERS, commit=False)], NOW_MS)
     assert (refused.request_id, refused.error_code) == (1, ErrorCode.INVALID_TXN_STATE)
-    assert answered == MarkersAnswered(2, ((ErrorCode.NONE,),))
+    assert answered == MarkersAnswered(2)
     assert leaders.handle([verified(question)], NOW_MS) == []
 
 
@@ -195,14 +195,15 @@ def test_a_marker_ends_the_transaction_behind_the_batches_of_the_same_turn(leade
 
 
 def test_each_partition_of_each_marker_has_its_own_outcome(leaders):
-    old = Marker(PRODUCER, True, 0, (ORDERS,))
-    new = Marker(PRODUCER, True, 5, (ELSEWHERE, ORDERS))
-    other = Marker(ProducerIdentity(8, 0), False, 0, (PAYMENTS,))
+    old = Marker(PRODUCER, True, 0, 1, (ORDERS,))
+    new = Marker(PRODUCER, True, 5, 1, (ELSEWHERE, ORDERS))
+    other = Marker(ProducerIdentity(8, 0), False, 0, 1, (PAYMENTS,))
     (answer,) = leaders.handle([WriteMarkers(1, (new, old, other))], NOW_MS)
     assert answer.error_codes == (
-        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE),
-        (ErrorCode.TRANSACTION_COORDINATOR_FENCED,),
-        (ErrorCode.NONE,),
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NONE,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        ErrorCode.NONE,
     )
 
 

@@ -3,11 +3,11 @@
 import pytest
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.messages import Marker
 from eagleray.broker.transactions.events import MarkersWritten, SendMarkers, Tick
 from eagleray.broker.transactions.marker_events import (
     NO_LEADER,
     LeadersLearned,
-    Marker,
     MarkerEffect,
     MarkerEvent,
     MarkersAnswered,

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.messages import Marker
 from eagleray.broker.transactions.events import (
     AddPartitions,
     Effect,
@@ -26,7 +27,6 @@ from eagleray.broker.transactions.events import (
 )
 from eagleray.broker.transactions.marker_events import (
     LeadersLearned,
-    Marker,
     MarkerEffect,
     MarkerEvent,
     MarkersAnswered,
