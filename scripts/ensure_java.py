@@ -59,7 +59,7 @@ PACKAGE_MANAGERS = (
 
 def usable_home(java: str) -> Path | None:
     """Return the home of this Java if it can run Spark."""
-    command = [java, "--add-modules", VECTOR_MODULE, "-XshowSettings:properties", "-version"]
+    command = [java, "-XX:-UsePerfData", "--add-modules", VECTOR_MODULE, "-XshowSettings:properties", "-version"]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -59,7 +59,9 @@ def fetch_jars(directory: Path) -> None:
         jars = Path(temporary) / "jars"
         goal = ("dependency:copy-dependencies", f"-DoutputDirectory={jars}")
         command = (maven, "--quiet", "--batch-mode", "--file", str(POM), *goal)
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        # Without the option each JVM would leave a file in the temporary directory.
+        environment = os.environ | {"MAVEN_OPTS": f"{os.environ.get('MAVEN_OPTS', '')} -XX:-UsePerfData".strip()}
+        result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if result.returncode != 0:
             raise RuntimeError(f"Maven failed:\n{result.stdout}{result.stderr}")
         shutil.rmtree(directory, ignore_errors=True)
