@@ -48,32 +48,43 @@ class PartitionLeader:
 
     # Produce
 
-    def produce(self, event: Produce) -> Effect | None:
+    def produce(self, event: Produce) -> list[Effect]:
         """Stage a batch for the next `write`, let it wait for its verification, or refuse it at once."""
         try:
             batch = _only_batch(event.records)
         except ProtocolError as error:
-            return _refused(event, error.error_code, str(error))
+            return [_refused(event, error.error_code, str(error))]
         request = _Request(event, batch)
-        header = batch.header
-        if not header.is_transactional:
+        if not batch.header.is_transactional:
             self._staged.append(request)
-            return None
+            return []
         if event.transactional_id is None:
-            return _refused(event, ErrorCode.INVALID_REQUEST, "a transactional batch came without a transactional id")
+            message = "a transactional batch came without a transactional id"
+            return [_refused(event, ErrorCode.INVALID_REQUEST, message)]
+        return self._produce_in_transaction(request, event.transactional_id)
+
+    def _produce_in_transaction(self, request: _Request, transactional_id: str) -> list[Effect]:
+        header = request.batch.header
         producer = ProducerIdentity(header.producer_id, header.producer_epoch)
-        if not self._must_verify(producer, batch):
+        waiting_epoch = self._verifications.epoch_of(producer.producer_id)
+        if waiting_epoch is None and not self._must_verify(producer, request.batch):
             self._staged.append(request)
-            return None
+            return []
+        if waiting_epoch is not None and producer.epoch < waiting_epoch:
+            return [_superseded(request)]
+        effects: list[Effect] = []
+        if waiting_epoch is not None and producer.epoch > waiting_epoch:
+            # The coordinator's word for the newer producer is not one for the batches of the older.
+            effects += [_superseded(older) for older in self._verifications.void(producer.producer_id)]
         verification_id = self._verifications.wait(producer, request)
-        if verification_id is None:
-            return None
-        adds_partition = event.transaction_version >= IMPLICIT_VERSION
-        return VerifyTransaction(verification_id, self.partition, event.transactional_id, producer, adds_partition)
+        if verification_id is not None:
+            adds_partition = request.event.transaction_version >= IMPLICIT_VERSION
+            effects.append(
+                VerifyTransaction(verification_id, self.partition, transactional_id, producer, adds_partition)
+            )
+        return effects
 
     def _must_verify(self, producer: ProducerIdentity, batch: RecordBatch) -> bool:
-        if self._verifications.is_open_for(producer.producer_id):
-            return True
         entry = self.log.producers.get(producer.producer_id)
         if entry is None or producer.epoch > entry.epoch:
             return True
@@ -187,3 +198,9 @@ def _only_batch(records: bytes) -> RecordBatch:
 
 def _refused(event: Produce, error_code: ErrorCode, message: str) -> Produced:
     return Produced(event.request_id, error_code, message=message)
+
+
+def _superseded(request: _Request) -> Produced:
+    header = request.batch.header
+    message = f"epoch {header.producer_epoch} of producer {header.producer_id} was superseded while it waited"
+    return _refused(request.event, ErrorCode.INVALID_PRODUCER_EPOCH, message)

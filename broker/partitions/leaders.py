@@ -79,9 +79,7 @@ class PartitionLeaders:
         if leader is None:
             effects.append(Produced(event.request_id, ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
-        effect = leader.produce(event)
-        if effect is not None:
-            effects.append(effect)
+        effects += leader.produce(event)
         self._touched.add(event.partition)
 
     def _on_verified(self, event: TransactionVerified, effects: list[Effect]) -> None:

@@ -40,22 +40,22 @@ class Verifications(Generic[Waiting]):
     def __len__(self) -> int:
         return len(self._by_producer)
 
-    def is_open_for(self, producer_id: int) -> bool:
-        """Whether the producer's batches have to wait."""
-        return producer_id in self._by_producer
+    def epoch_of(self, producer_id: int) -> int | None:
+        """The epoch that a producer's open question is about; None where it has none."""
+        verification = self._by_producer.get(producer_id)
+        return None if verification is None else verification.producer.epoch
 
     def wait(self, producer: ProducerIdentity, waiting: Waiting) -> int | None:
-        """Let a batch wait; return the id of the question that has to be asked, or None where it was asked already."""
+        """Let a batch wait; return the id of the question that has to be asked, or None where it was asked already.
+
+        A question about another epoch of the producer has to be void by then: an answer speaks for one epoch alone.
+        """
         known = self._by_producer.get(producer.producer_id)
-        if known is not None and known.producer == producer:
-            known.waiting.append(waiting)
-            return None
-        verification: _Verification[Waiting] = _Verification(next(self._ids), producer)
-        if known is not None:
-            verification.waiting = known.waiting
-        verification.waiting.append(waiting)
-        self._by_producer[producer.producer_id] = verification
-        return verification.verification_id
+        if known is None:
+            known = self._by_producer[producer.producer_id] = _Verification(next(self._ids), producer)
+        assert known.producer == producer, f"{producer} cannot wait for what was asked about {known.producer}"
+        known.waiting.append(waiting)
+        return known.verification_id if len(known.waiting) == 1 else None
 
     def answered(self, verification_id: int, producer_id: int) -> list[Waiting]:
         """Return the batches that waited for an answer; none where the question was void by then."""
@@ -66,7 +66,7 @@ class Verifications(Generic[Waiting]):
         return verification.waiting
 
     def void(self, producer_id: int) -> list[Waiting]:
-        """Take back a producer's question, because a marker has come; return the batches that waited."""
+        """Take back a producer's question, because it does not matter any more; return the batches that waited."""
         verification = self._by_producer.pop(producer_id, None)
         return [] if verification is None else verification.waiting
 

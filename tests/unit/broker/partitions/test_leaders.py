@@ -160,6 +160,23 @@ def test_a_zombie_needs_no_coordinator_to_be_refused(leaders):
     assert answer.error_code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_the_confirmation_of_a_successor_is_not_one_for_the_zombie_that_waits(leaders):
+    successor = ProducerIdentity(7, 1)
+    leaders.handle([in_transaction(1)], NOW_MS)
+    refused, question = leaders.handle([in_transaction(2, producer=successor)], NOW_MS)
+    assert (refused.request_id, refused.error_code) == (1, ErrorCode.INVALID_PRODUCER_EPOCH)
+    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    assert (answer.request_id, answer.error_code, answer.base_offset) == (2, ErrorCode.NONE, 0)
+
+
+def test_a_zombie_that_comes_while_its_successor_waits_is_refused(leaders):
+    (question,) = leaders.handle([in_transaction(1, producer=ProducerIdentity(7, 1))], NOW_MS)
+    (refused,) = leaders.handle([in_transaction(2)], NOW_MS)
+    assert (refused.request_id, refused.error_code) == (2, ErrorCode.INVALID_PRODUCER_EPOCH)
+    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    assert (answer.request_id, answer.base_offset) == (1, 0)
+
+
 def test_what_the_coordinator_does_not_confirm_is_not_appended(leaders):
     (question,) = leaders.handle([in_transaction(1)], NOW_MS)
     (answer,) = leaders.handle([verified(question, ErrorCode.INVALID_TXN_STATE)], NOW_MS)
