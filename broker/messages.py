@@ -6,6 +6,9 @@ import msgspec
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 
+IMPLICIT_VERSION = 2
+"""From this transaction version on each transaction ends with a new epoch, and leaders add partitions themselves."""
+
 
 class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Small, frozen, and cheap to put on any lane."""

@@ -9,7 +9,7 @@ import msgspec
 from eagleray.broker.log.config import LogConfig, TimestampType
 from eagleray.broker.log.producer_state import CachedBatch, Origin, Rejection
 from eagleray.broker.log.recovery import apply_batch, index_completed
-from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET, Segment
+from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, Segment
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import (
     LOG_OVERHEAD_BYTES,
@@ -26,8 +26,6 @@ from eagleray.protocol.records import (
 
 if TYPE_CHECKING:
     from eagleray.broker.log.partition_log import PartitionLog
-
-NO_TIMESTAMP = -1
 
 _ALWAYS = 2**63
 _NEVER = NO_TIMESTAMP - 1

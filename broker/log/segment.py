@@ -17,7 +17,7 @@ from eagleray.broker.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from eagleray.broker.log.time_index import TimeIndex
 from eagleray.broker.log.transaction_index import TransactionIndex
 from eagleray.protocol.errors import ProtocolError
-from eagleray.protocol.records import HEADER_BYTES, BatchHeader, BytesLike, decode_header
+from eagleray.protocol.records import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, BytesLike, decode_header
 
 if TYPE_CHECKING:
     from eagleray.broker.filesystem import File
@@ -27,7 +27,6 @@ NO_TIMESTAMP = -1
 
 # The part of a batch's header that is needed to step over it: base offset, length, last offset delta.
 _STEP = struct.Struct(">qi11xi")
-_LOG_OVERHEAD_BYTES = 12
 _STEP_READ_BYTES = 8 * 1024
 
 
@@ -307,7 +306,7 @@ class Segment:
             if position + HEADER_BYTES > self.size_bytes:
                 raise self._damaged(position)
             base_offset, batch_length, last_offset_delta = _STEP.unpack_from(chunk, position - chunk_position)
-            size_bytes = batch_length + _LOG_OVERHEAD_BYTES
+            size_bytes = batch_length + LOG_OVERHEAD_BYTES
             if size_bytes < HEADER_BYTES or position + size_bytes > self.size_bytes:
                 raise self._damaged(position)
             yield BatchLocation(position, size_bytes, base_offset, base_offset + last_offset_delta)

@@ -7,6 +7,7 @@ import msgspec
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.log import Appended, Isolation, NewMarker, OffsetOutOfRange, PartitionLog, Rejection
 from eagleray.broker.log.producer_state import NO_OFFSET
+from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.partitions.events import (
     Effect,
     FetchedPartition,
@@ -20,7 +21,6 @@ from eagleray.broker.partitions.verification import Verifications
 from eagleray.protocol.errors import ErrorCode, InvalidRecord, ProtocolError
 from eagleray.protocol.records import RecordBatch, check_client_batch, split_batches
 
-IMPLICIT_VERSION = 2
 NO_LEADER_EPOCH = -1
 
 

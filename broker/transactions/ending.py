@@ -6,8 +6,9 @@ import enum
 from typing import Final
 
 from eagleray.broker.identities import LAST_EPOCH, NO_PRODUCER_ID
+from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.transactions.events import EndTransaction
-from eagleray.broker.transactions.snapshot import IMPLICIT_VERSION, Snapshot
+from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from eagleray.broker.identities import NO_EPOCH, ProducerIdentity
+from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.transactions import transitions
 from eagleray.broker.transactions.context import CoordinatorContext
 from eagleray.broker.transactions.ending import EndOutcome, outcome_of_end
 from eagleray.broker.transactions.events import AddPartitions, EndTransaction, InitProducerId, Reply, Request
 from eagleray.broker.transactions.initializing import InitOutcome, outcome_of_init
-from eagleray.broker.transactions.snapshot import IMPLICIT_VERSION
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.broker.transactions.table import Transaction
 from eagleray.protocol.errors import ErrorCode

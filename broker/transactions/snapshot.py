@@ -15,8 +15,6 @@ from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
 
 NO_TIME_MS = -1
-IMPLICIT_VERSION = 2
-"""From this transaction version on each transaction ends with a new epoch, and leaders add partitions themselves."""
 
 _DECIDED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from eagleray.broker.identities import LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, TopicPartition
-from eagleray.broker.transactions.snapshot import IMPLICIT_VERSION, NO_TIME_MS, Snapshot
+from eagleray.broker.messages import IMPLICIT_VERSION
+from eagleray.broker.transactions.snapshot import NO_TIME_MS, Snapshot
 from eagleray.broker.transactions.states import TransactionState
 
 _EMPTY = TransactionState.EMPTY
