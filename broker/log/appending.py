@@ -18,6 +18,7 @@ from eagleray.protocol.records import (
     BytesLike,
     EndTransactionMarker,
     RecordBatch,
+    build_keyed_batch,
     build_marker,
     decode_header,
     placed_prefix,
@@ -25,6 +26,8 @@ from eagleray.protocol.records import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from eagleray.broker.log.partition_log import PartitionLog
 
 _ALWAYS = 2**63
@@ -145,6 +148,19 @@ class AppendRun:
         self._buffers.append(data)
         index_completed(self._segment, self._producers.apply_marker(header, marker, offset))
         return Appended(offset, offset)
+
+    def add_records(self, records: Sequence[tuple[bytes, bytes | None]]) -> Appended | Rejection:
+        """Stage one batch of the broker's own records."""
+        base_offset = self._log.log_end_offset
+        data = build_keyed_batch(
+            records, timestamp_ms=self._now_ms, base_offset=base_offset, leader_epoch=self._leader_epoch
+        )
+        header = decode_header(data)
+        if len(data) > self._max_batch_bytes:
+            return _too_large(header, self._log.config)
+        last_offset = self._place(header, base_offset)
+        self._buffers.append(data)
+        return Appended(base_offset, last_offset)
 
     def add_replicated(self, batch: RecordBatch) -> Appended | Rejection:
         """Stage a batch that another log has placed already: its offsets and leader epoch stay as they are."""

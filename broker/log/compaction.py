@@ -84,12 +84,15 @@ class Compaction:
         self._step_bytes_left = 0
         self.report = CompactionReport()
 
-    def step(self) -> bool:
-        """Do a bounded piece of work, a megabyte or as many small records as take as long; return if there is more."""
+    def step(self, step_bytes: int | None = None) -> bool:
+        """Do a bounded piece of work, by default a megabyte or as many small records as take as long.
+
+        Return if there is more.
+        """
         if not self._is_undisturbed():
             self.stop()
             return False
-        self._step_bytes_left = STEP_BYTES
+        self._step_bytes_left = STEP_BYTES if step_bytes is None else step_bytes
         try:
             return next(self._work, _NOTHING_LEFT) is not _NOTHING_LEFT
         except OSError as error:

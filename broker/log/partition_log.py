@@ -101,6 +101,15 @@ class PartitionLog(ReadableLog):
 
         return self._run(add_all, leader_epoch, now_ms)
 
+    def append_records(
+        self, records: Sequence[tuple[bytes, bytes | None]], *, leader_epoch: int, now_ms: int
+    ) -> Appended | Rejection:
+        """Append the broker's own records, keys and values, as one batch of no producer with one write."""
+        if leader_epoch < self.epochs.latest_epoch:
+            return self._fenced(leader_epoch)
+        (result,) = self._run(lambda run: [run.add_records(records)], leader_epoch, now_ms)
+        return result
+
     def append_markers(
         self, markers: Sequence[NewMarker], *, leader_epoch: int, now_ms: int
     ) -> list[Appended | Rejection]:

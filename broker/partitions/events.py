@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartition
 from eagleray.broker.log import AbortedTransaction, Isolation
 from eagleray.broker.messages import Marker, Message
 from eagleray.protocol.errors import ErrorCode
@@ -12,8 +12,23 @@ from eagleray.protocol.errors import ErrorCode
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 
+NO_SEQUENCE = -1
+NO_LEADER_EPOCH = -1
+
 ALL_IN_SYNC = -1
 """The acks of a producer that waits for every replica in sync."""
+
+LATEST_TIMESTAMP = -1
+"""In place of a timestamp: where the next record that becomes readable will stand."""
+
+EARLIEST_TIMESTAMP = -2
+"""In place of a timestamp: where the log begins."""
+
+LARGEST_TIMESTAMP = -3
+"""In place of a timestamp: the first record that carries the largest one."""
+
+TO_HIGH_WATERMARK = -1
+"""In place of an offset to delete up to: everything that is replicated."""
 
 
 # What happens to a leader.
@@ -52,7 +67,7 @@ class FetchPartition(Message, frozen=True):
     partition: TopicPartition
     offset: int
     max_bytes: int
-    leader_epoch: int = -1
+    leader_epoch: int = NO_LEADER_EPOCH
 
 
 class Fetch(Message, frozen=True, tag=True):
@@ -66,11 +81,44 @@ class Fetch(Message, frozen=True, tag=True):
     max_bytes: int = 50 * 1024 * 1024
 
 
+class ListOffset(Message, frozen=True, tag=True):
+    """Which offset a timestamp, or one of the names in place of timestamps, stands for."""
+
+    request_id: int
+    partition: TopicPartition
+    timestamp: int
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    leader_epoch: int = NO_LEADER_EPOCH
+
+
+class DeleteRecords(Message, frozen=True, tag=True):
+    """Everything before an offset is to go."""
+
+    request_id: int
+    partition: TopicPartition
+    before_offset: int
+
+
+class DescribeProducers(Message, frozen=True, tag=True):
+    """Who writes to a partition, and who has a transaction open on it."""
+
+    request_id: int
+    partition: TopicPartition
+
+
+class DescribePartition(Message, frozen=True, tag=True):
+    """Where a partition stands."""
+
+    request_id: int
+    partition: TopicPartition
+
+
 class Tick(Message, frozen=True, tag=True):
     """Time has passed."""
 
 
-Event: TypeAlias = Produce | TransactionVerified | WriteMarkers | Fetch | Tick
+Query: TypeAlias = ListOffset | DeleteRecords | DescribeProducers | DescribePartition
+Event: TypeAlias = Produce | TransactionVerified | WriteMarkers | Fetch | Query | Tick
 
 
 # What a leader wants to happen.
@@ -114,6 +162,55 @@ class Fetched(Message, frozen=True, tag=True):
     partitions: tuple[FetchedPartition, ...]
 
 
+class OffsetListed(Message, frozen=True, tag=True):
+    """The answer to `ListOffset`; without an error and without an offset, no record is that young."""
+
+    request_id: int
+    error_code: ErrorCode
+    offset: int = NO_OFFSET
+    timestamp: int = NO_TIMESTAMP
+    leader_epoch: int = NO_LEADER_EPOCH
+
+
+class RecordsDeleted(Message, frozen=True, tag=True):
+    """The answer to `DeleteRecords`: where the log begins now, on disk."""
+
+    request_id: int
+    error_code: ErrorCode
+    log_start_offset: int = NO_OFFSET
+
+
+class ProducerDescription(Message, frozen=True):
+    """What a partition knows of one producer."""
+
+    producer: ProducerIdentity
+    last_sequence: int = NO_SEQUENCE
+    last_timestamp_ms: int = NO_TIMESTAMP
+    coordinator_epoch: int = NO_EPOCH
+    open_since_offset: int = NO_OFFSET
+
+
+class ProducersDescribed(Message, frozen=True, tag=True):
+    """The answer to `DescribeProducers`."""
+
+    request_id: int
+    error_code: ErrorCode
+    producers: tuple[ProducerDescription, ...] = ()
+
+
+class PartitionDescribed(Message, frozen=True, tag=True):
+    """The answer to `DescribePartition`."""
+
+    request_id: int
+    error_code: ErrorCode
+    leader_epoch: int = NO_LEADER_EPOCH
+    log_start_offset: int = NO_OFFSET
+    last_stable_offset: int = NO_OFFSET
+    high_watermark: int = NO_OFFSET
+    log_end_offset: int = NO_OFFSET
+    size_bytes: int = -1
+
+
 class VerifyTransaction(Message, frozen=True, tag=True):
     """Ask the coordinator whether a partition takes part in a transaction, or to add it where the client did not.
 
@@ -127,4 +224,16 @@ class VerifyTransaction(Message, frozen=True, tag=True):
     adds_partition: bool
 
 
-Effect: TypeAlias = Produced | MarkersAnswered | Fetched | VerifyTransaction
+class PartitionFailed(Message, frozen=True, tag=True):
+    """A partition's log has failed; until it is opened anew and led at a new epoch, its requests are refused.
+
+    Told once for each time that the partition is led.
+    """
+
+    partition: TopicPartition
+    message: str
+
+
+QueryAnswer: TypeAlias = OffsetListed | RecordsDeleted | ProducersDescribed | PartitionDescribed
+Answer: TypeAlias = Produced | MarkersAnswered | Fetched | QueryAnswer
+Effect: TypeAlias = Answer | VerifyTransaction | PartitionFailed

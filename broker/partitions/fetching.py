@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.partitions.events import Fetch, Fetched, FetchedPartition
+from eagleray.broker.log import Isolation, LogError, OffsetOutOfRange
+from eagleray.broker.partitions.events import Fetch, Fetched, FetchedPartition, FetchPartition
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.protocol.errors import ErrorCode
 
@@ -42,10 +43,12 @@ class Fetches:
         self._by_deadline.append(waiting)
         return None
 
-    def moved(self, partitions: set[TopicPartition]) -> list[Fetched]:
+    def moved(self, partitions: Iterable[TopicPartition]) -> list[Fetched]:
         """Look again at the fetches that wait for partitions whose readable end has moved."""
         answers: list[Fetched] = []
-        for partition in partitions & self._waiting_for.keys():
+        for partition in partitions:
+            if partition not in self._waiting_for:
+                continue
             for waiting in self._waiting_for[partition]:
                 self._look_again(waiting, answers)
             self._forget_answered(partition)
@@ -88,7 +91,7 @@ class Fetches:
             if leader is None:
                 partitions.append(FetchedPartition(request.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER))
                 continue
-            found = leader.fetch(request, min(request.max_bytes, left_bytes), event.isolation)
+            found = read_partition(leader, request, min(request.max_bytes, left_bytes), event.isolation)
             left_bytes = max(left_bytes - len(found.records), 0)
             partitions.append(found)
         return Fetched(event.request_id, tuple(partitions))
@@ -101,3 +104,37 @@ def _is_enough(event: Fetch, fetched: Fetched) -> bool:
             return True
         size_bytes += len(partition.records)
     return size_bytes >= event.min_bytes
+
+
+def read_partition(
+    leader: PartitionLeader, request: FetchPartition, max_bytes: int, isolation: Isolation
+) -> FetchedPartition:
+    """Read what is there of one partition now; with no bytes left, only say where it stands."""
+    error_code = leader.check_leader_epoch(request.leader_epoch)
+    if error_code is not ErrorCode.NONE:
+        return FetchedPartition(request.partition, error_code)
+    if max_bytes <= 0:
+        return _without_records(leader, ErrorCode.NONE)
+    try:
+        found = leader.log.read(request.offset, max_bytes=max_bytes, isolation=isolation)
+    except OffsetOutOfRange:
+        return _without_records(leader, ErrorCode.OFFSET_OUT_OF_RANGE)
+    except LogError as error:
+        leader.note_failure(error)
+        return FetchedPartition(request.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+    return FetchedPartition(
+        request.partition,
+        ErrorCode.NONE,
+        found.high_watermark,
+        found.last_stable_offset,
+        found.log_start_offset,
+        tuple(found.aborted_transactions),
+        found.records,
+    )
+
+
+def _without_records(leader: PartitionLeader, error_code: ErrorCode) -> FetchedPartition:
+    log = leader.log
+    return FetchedPartition(
+        leader.partition, error_code, log.high_watermark, log.last_stable_offset, log.log_start_offset
+    )

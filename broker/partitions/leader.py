@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 import msgspec
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.log import Appended, Isolation, NewMarker, OffsetOutOfRange, PartitionLog, Rejection
+from eagleray.broker.log import Appended, Flush, LogError, NewMarker, PartitionLog, Rejection
 from eagleray.broker.log.producer_state import NO_OFFSET
 from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.partitions.events import (
+    NO_LEADER_EPOCH,
     Effect,
-    FetchedPartition,
-    FetchPartition,
+    PartitionFailed,
     Produce,
     Produced,
     TransactionVerified,
@@ -21,10 +23,8 @@ from eagleray.broker.partitions.verification import Verifications
 from eagleray.protocol.errors import ErrorCode, InvalidRecord, ProtocolError
 from eagleray.protocol.records import RecordBatch, check_client_batch, split_batches
 
-NO_LEADER_EPOCH = -1
 
-
-class _Request(msgspec.Struct, frozen=True):
+class _Request(msgspec.Struct, frozen=True, gc=False):
     """A produce request with its one batch, decoded and checked."""
 
     event: Produce
@@ -35,47 +35,62 @@ class PartitionLeader:
     """Takes batches and markers for one partition at one leader epoch, and serves reads of it.
 
     Owns: the partition's log. Persists: what the log persists, before it answers. Batches that came since the last
-    `write` are appended together; a transaction's first batch waits until its coordinator has confirmed it.
-    On failure of the disk: LogError ends the actor, and whoever has no answer asks again.
+    `write` are appended together; a transaction's first batch waits until its coordinator has confirmed it. Readers see
+    what was written, and producers get their answers, when `commit` has made it as durable as the log's settings say.
+    On failure of the disk: what was asked is answered with KAFKA_STORAGE_ERROR, which says neither that it is in the
+    log nor that it is not. Where the log cannot go on, `failures` is told once, and everything is answered like that
+    until the log is opened anew and led at a later epoch.
     """
 
-    def __init__(self, partition: TopicPartition, log: PartitionLog, leader_epoch: int) -> None:
+    def __init__(
+        self,
+        partition: TopicPartition,
+        log: PartitionLog,
+        leader_epoch: int,
+        *,
+        verification_ids: Iterator[int],
+        failures: list[PartitionFailed],
+    ) -> None:
         self.partition = partition
         self.log = log
         self.leader_epoch = leader_epoch
-        self._verifications: Verifications[_Request] = Verifications()
+        self._failures = failures
+        self._has_failed = False
+        self._verifications: Verifications[_Request] = Verifications(verification_ids)
         self._staged: list[_Request] = []
+        self._staged_epochs: dict[int, int] = {}
+        self._uncommitted: list[Produced] = []
 
     # Produce
 
-    def produce(self, event: Produce) -> list[Effect]:
+    def produce(self, event: Produce) -> Sequence[Effect]:
         """Stage a batch for the next `write`, let it wait for its verification, or refuse it at once."""
         try:
             batch = _only_batch(event.records)
         except ProtocolError as error:
-            return [_refused(event, error.error_code, str(error))]
+            return _refused(event, error.error_code, str(error))
         request = _Request(event, batch)
         if not batch.header.is_transactional:
             self._staged.append(request)
-            return []
+            return ()
         if event.transactional_id is None:
-            message = "a transactional batch came without a transactional id"
-            return [_refused(event, ErrorCode.INVALID_REQUEST, message)]
+            return _refused(event, ErrorCode.INVALID_REQUEST, "a transactional batch came without a transactional id")
         return self._produce_in_transaction(request, event.transactional_id)
 
-    def _produce_in_transaction(self, request: _Request, transactional_id: str) -> list[Effect]:
+    def _produce_in_transaction(self, request: _Request, transactional_id: str) -> Sequence[Effect]:
         header = request.batch.header
         producer = ProducerIdentity(header.producer_id, header.producer_epoch)
         waiting_epoch = self._verifications.epoch_of(producer.producer_id)
         if waiting_epoch is None and not self._must_verify(producer, request.batch):
             self._staged.append(request)
-            return []
-        if waiting_epoch is not None and producer.epoch < waiting_epoch:
-            return [_superseded(request)]
+            return ()
         effects: list[Effect] = []
-        if waiting_epoch is not None and producer.epoch > waiting_epoch:
+        if waiting_epoch is not None and producer.epoch != waiting_epoch:
+            if producer.epoch < waiting_epoch:
+                return _superseded(request)
             # The coordinator's word for the newer producer is not one for the batches of the older.
-            effects += [_superseded(older) for older in self._verifications.void(producer.producer_id)]
+            for older in self._verifications.void(producer.producer_id):
+                effects += _superseded(older)
         verification_id = self._verifications.wait(producer, request)
         if verification_id is not None:
             adds_partition = request.event.transaction_version >= IMPLICIT_VERSION
@@ -85,6 +100,10 @@ class PartitionLeader:
         return effects
 
     def _must_verify(self, producer: ProducerIdentity, batch: RecordBatch) -> bool:
+        if self._staged_epochs.get(producer.producer_id) == producer.epoch or self._has_failed:
+            # The one goes on with a transaction whose confirmed beginning is about to be written; the log refuses the
+            # other by itself.
+            return False
         entry = self.log.producers.get(producer.producer_id)
         if entry is None or producer.epoch > entry.epoch:
             return True
@@ -93,96 +112,94 @@ class PartitionLeader:
             return False
         return entry.find_duplicate(batch.header) is None
 
-    def verified(self, event: TransactionVerified) -> list[Effect]:
+    def verified(self, event: TransactionVerified) -> Sequence[Effect]:
         """Take the coordinator's answer: stage what waited for it, or refuse it."""
         waiting = self._verifications.answered(event.verification_id, event.producer_id)
         if event.error_code is ErrorCode.NONE:
             self._staged += waiting
-            return []
-        return [
-            _refused(request.event, event.error_code, "the transaction's coordinator did not confirm it")
-            for request in waiting
-        ]
+            if waiting:
+                self._staged_epochs[event.producer_id] = waiting[0].batch.header.producer_epoch
+            return ()
+        return _all_refused(waiting, event.error_code, "the transaction's coordinator did not confirm it")
 
-    def write(self, now_ms: int) -> list[Effect]:
-        """Append everything that was staged with one write, and answer."""
+    def write(self, now_ms: int) -> None:
+        """Append everything that was staged with one write; the answers wait for `commit`."""
         if not self._staged:
-            return []
+            return
         staged, self._staged = self._staged, []
+        self._staged_epochs.clear()
         batches = [request.batch for request in staged]
-        results = self.log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        self._replicated()
-        return [
-            self._answer(request.event, result)
+        try:
+            results = self.log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        except LogError as error:
+            self.note_failure(error)
+            self._uncommitted += _all_refused(staged, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            return
+        log_start_offset = self.log.log_start_offset
+        self._uncommitted += [
+            _answer(request.event, result, log_start_offset)
             for request, result in zip(staged, results, strict=True)
             if request.event.acks != 0
         ]
 
-    def _answer(self, event: Produce, result: Appended | Rejection) -> Produced:
-        if isinstance(result, Rejection):
-            return _refused(event, result.error_code, result.message)
-        return Produced(
-            event.request_id, ErrorCode.NONE, result.base_offset, result.append_time_ms, self.log.log_start_offset
-        )
+    def commit(self) -> Sequence[Produced]:
+        """Make durable what was written, as far as the log's settings ask for it; show it to readers, and answer."""
+        answers, self._uncommitted = self._uncommitted, []
+        log = self.log
+        has_to_flush = log.config.flush is Flush.COMMIT and log.recovery_point < log.log_end_offset
+        if has_to_flush or not log.is_online:
+            try:
+                log.flush()
+            except LogError as error:
+                self.note_failure(error)
+                return [_unknown_outcome(answer, str(error)) for answer in answers]
+        # With one replica, what is in the log is replicated.
+        log.advance_high_watermark(log.log_end_offset)
+        return answers
 
-    def resign(self) -> list[Effect]:
+    def note_failure(self, error: LogError) -> None:
+        """Tell of a log that cannot be used any more; one that serves on after an error needs no help."""
+        if not self.log.is_online and not self._has_failed:
+            self._has_failed = True
+            self._failures.append(PartitionFailed(self.partition, str(error)))
+
+    def resign(self) -> Sequence[Produced]:
         """Answer everybody whose batch is not in the log: another leader takes it."""
         waiting = [*self._staged, *self._verifications.void_all()]
         self._staged = []
-        message = "this leader has resigned"
-        return [_refused(request.event, ErrorCode.NOT_LEADER_OR_FOLLOWER, message) for request in waiting]
+        return _all_refused(waiting, ErrorCode.NOT_LEADER_OR_FOLLOWER, "this leader has resigned")
 
     # Markers
 
-    def write_markers(self, markers: list[NewMarker], now_ms: int) -> tuple[list[ErrorCode], list[Effect]]:
-        """Append markers behind what is staged; return an outcome for each, and answers to batches.
+    def write_markers(self, markers: Sequence[NewMarker], now_ms: int) -> Sequence[ErrorCode]:
+        """Append markers behind what is staged; return an outcome for each, which holds once `commit` has succeeded.
 
         A batch that still waits for its verification comes too late: the transaction that it belongs to is over.
         """
-        effects = self.write(now_ms)
-        for marker in markers:
-            for request in self._verifications.void(marker.producer_id):
-                message = "the transaction ended before its coordinator had confirmed the batch"
-                effects.append(_refused(request.event, ErrorCode.INVALID_TXN_STATE, message))
-        results = self.log.append_markers(markers, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        self._replicated()
-        errors = [ErrorCode.NONE if isinstance(result, Appended) else result.error_code for result in results]
-        return errors, effects
-
-    def _replicated(self) -> None:
-        """With one replica, what is in the log is replicated."""
-        self.log.advance_high_watermark(self.log.log_end_offset)
-
-    # Reading
-
-    def fetch(self, request: FetchPartition, max_bytes: int, isolation: Isolation) -> FetchedPartition:
-        """Read what is there now; with no bytes left, only say where the partition stands."""
-        error = self._check_leader_epoch(request.leader_epoch)
-        if error is not ErrorCode.NONE:
-            return FetchedPartition(self.partition, error)
-        if max_bytes <= 0:
-            return self._without_records(ErrorCode.NONE)
+        self.write(now_ms)
         try:
-            found = self.log.read(request.offset, max_bytes=max_bytes, isolation=isolation)
-        except OffsetOutOfRange:
-            return self._without_records(ErrorCode.OFFSET_OUT_OF_RANGE)
-        return FetchedPartition(
-            self.partition,
-            ErrorCode.NONE,
-            found.high_watermark,
-            found.last_stable_offset,
-            found.log_start_offset,
-            tuple(found.aborted_transactions),
-            found.records,
-        )
+            results = self.log.append_markers(markers, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        except LogError as error:
+            self.note_failure(error)
+            return [ErrorCode.KAFKA_STORAGE_ERROR] * len(markers)
+        if self._verifications:
+            for marker, result in zip(markers, results, strict=True):
+                if isinstance(result, Appended):
+                    self._refuse_late_batches(marker)
+        return [ErrorCode.NONE if isinstance(result, Appended) else result.error_code for result in results]
 
-    def _without_records(self, error_code: ErrorCode) -> FetchedPartition:
-        log = self.log
-        return FetchedPartition(
-            self.partition, error_code, log.high_watermark, log.last_stable_offset, log.log_start_offset
-        )
+    def _refuse_late_batches(self, marker: NewMarker) -> None:
+        waiting_epoch = self._verifications.epoch_of(marker.producer_id)
+        # From version 2 on a marker has the epoch that comes after its transaction, in which the next may have begun.
+        is_implicit = marker.transaction_version >= IMPLICIT_VERSION
+        last_epoch = marker.producer_epoch - 1 if is_implicit else marker.producer_epoch
+        if waiting_epoch is not None and waiting_epoch <= last_epoch:
+            late = self._verifications.void(marker.producer_id)
+            message = "the transaction ended before its coordinator had confirmed the batch"
+            self._uncommitted += _all_refused(late, ErrorCode.INVALID_TXN_STATE, message)
 
-    def _check_leader_epoch(self, epoch: int) -> ErrorCode:
+    def check_leader_epoch(self, epoch: int) -> ErrorCode:
+        """Tell whether a client that names a leader epoch speaks of this leader."""
         if epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -196,11 +213,26 @@ def _only_batch(records: bytes) -> RecordBatch:
     return batches[0]
 
 
-def _refused(event: Produce, error_code: ErrorCode, message: str) -> Produced:
-    return Produced(event.request_id, error_code, message=message)
+def _answer(event: Produce, result: Appended | Rejection, log_start_offset: int) -> Produced:
+    if isinstance(result, Rejection):
+        return Produced(event.request_id, result.error_code, message=result.message)
+    return Produced(event.request_id, ErrorCode.NONE, result.base_offset, result.append_time_ms, log_start_offset)
 
 
-def _superseded(request: _Request) -> Produced:
+def _unknown_outcome(answer: Produced, message: str) -> Produced:
+    return Produced(answer.request_id, ErrorCode.KAFKA_STORAGE_ERROR, message=message)
+
+
+def _refused(event: Produce, error_code: ErrorCode, message: str) -> Sequence[Produced]:
+    """Answer that a batch is not in the log, unless its producer wants no answers."""
+    return () if event.acks == 0 else (Produced(event.request_id, error_code, message=message),)
+
+
+def _all_refused(requests: Iterable[_Request], error_code: ErrorCode, message: str) -> Sequence[Produced]:
+    return [answer for request in requests for answer in _refused(request.event, error_code, message)]
+
+
+def _superseded(request: _Request) -> Sequence[Produced]:
     header = request.batch.header
     message = f"epoch {header.producer_epoch} of producer {header.producer_id} was superseded while it waited"
     return _refused(request.event, ErrorCode.INVALID_PRODUCER_EPOCH, message)

@@ -7,7 +7,6 @@ the last stable offset would stand still for good (KIP-890).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 from typing import Generic, TypeVar
 
 from eagleray.broker.identities import ProducerIdentity
@@ -28,14 +27,15 @@ class Verifications(Generic[Waiting]):
     """The questions that a partition has put to coordinators, and the batches that wait for the answers.
 
     A producer has at most one question open; its batches wait behind it in the order in which they came. A marker for
-    the producer makes the question void: whatever the answer will be, it was about a transaction that is over.
+    the producer makes the question void: whatever the answer will be, it was about a transaction that is over. The ids
+    are shared with whoever leads the partition before and after, so that a late answer is never taken for another's.
     """
 
     __slots__ = ("_by_producer", "_ids")
 
-    def __init__(self) -> None:
+    def __init__(self, ids: Iterator[int]) -> None:
         self._by_producer: dict[int, _Verification[Waiting]] = {}
-        self._ids: Iterator[int] = count(1)
+        self._ids = ids
 
     def __len__(self) -> int:
         return len(self._by_producer)

@@ -24,6 +24,9 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True):
     request_hold_limit: int = 16
     """How many requests may wait for the same transactional id; any more are sent back at once."""
 
+    max_transaction_branches: int = 10_000
+    """How many branches a transaction may have; all of them are in each of its records."""
+
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             least = 0 if name.startswith("request_hold") else 1

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity
 from eagleray.broker.transactions.config import CoordinatorConfig
-from eagleray.broker.transactions.events import Effect, LogTransition, Reply, Request, RequestProducerIds
-from eagleray.broker.transactions.holding import HeldRequests, WaitingLine
+from eagleray.broker.transactions.events import (
+    AddPartitions,
+    BeginBranched,
+    BranchedReply,
+    Effect,
+    EndBranched,
+    EndTransaction,
+    LogTransition,
+    OpenBranch,
+    Reply,
+    Request,
+    RequestProducerIds,
+)
+from eagleray.broker.transactions.holding import HeldRequests, JoinedRequests, WaitingLine
 from eagleray.broker.transactions.producer_id_pool import ProducerIdPool
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.broker.transactions.table import Transaction, TransactionTable
 from eagleray.protocol.errors import ErrorCode
+
+_NONE = ErrorCode.NONE
 
 
 class CoordinatorContext:
@@ -37,9 +51,41 @@ class CoordinatorContext:
 
     def reply(self, request: Request, error_code: ErrorCode, producer: ProducerIdentity = NO_PRODUCER) -> None:
         """Answer a request."""
-        self.emit(Reply(request.request_id, error_code, producer))
+        answer = BranchedReply if type(request) is BeginBranched else Reply
+        self.emit(answer(request.request_id, error_code, producer))
 
-    def log(self, transaction: Transaction, transition: Snapshot, request: Request | None = None) -> None:
+    def confirm(self, request: Request | JoinedRequests, current: Snapshot) -> None:
+        """Answer a request whose transition is in the log."""
+        if isinstance(request, AddPartitions):
+            self.emit(Reply(request.request_id, _NONE))
+        elif isinstance(request, JoinedRequests):
+            for reply in request.replies:
+                self.emit(reply)
+        elif isinstance(request, BeginBranched):
+            self.emit(BranchedReply(request.request_id, _NONE, current.holder, not current.is_branched))
+        else:
+            self.emit(Reply(request.request_id, _NONE, current.holder))
+
+    def refuse(self, request: Request | JoinedRequests, error_code: ErrorCode) -> None:
+        """Answer a request whose transition is not in the log."""
+        if isinstance(request, JoinedRequests):
+            for reply in request.replies:
+                self.emit(Reply(reply.request_id, error_code))
+        else:
+            self.reply(request, error_code)
+
+    def refuse_unknown(self, request: AddPartitions | EndTransaction | OpenBranch | EndBranched) -> None:
+        """Answer a request about a transactional id that is not known here."""
+        if not request.transactional_id:
+            self.reply(request, ErrorCode.INVALID_REQUEST)
+            return
+        shard = self.table.find_shard(request.transactional_id)
+        error_code = shard if isinstance(shard, ErrorCode) else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        self.reply(request, error_code)
+
+    def log(
+        self, transaction: Transaction, transition: Snapshot, request: Request | JoinedRequests | None = None
+    ) -> None:
         """Have a transition logged; it takes effect, and the request is answered, when the log has it."""
         transaction.prepare(transition, request)
         shard = transaction.shard
@@ -48,7 +94,9 @@ class CoordinatorContext:
 
     def hold(self, transaction: Transaction, request: Request, deadline_ms: int) -> None:
         """Let a request wait until the transactional id has changed; send it back where too many wait already."""
-        if not self.held.add(transaction.transactional_id, request, deadline_ms):
+        # All the branches of a job may be opened and written to at once; they wait for one transition, together.
+        limit = None if transaction.current.branching is None else self.config.max_transaction_branches
+        if not self.held.add(transaction.transactional_id, request, deadline_ms, limit):
             self.reply(request, ErrorCode.CONCURRENT_TRANSACTIONS)
 
     def take_producer_id(self, request: Request, deadline_ms: int) -> int | None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER, ProducerIdentity
+from eagleray.broker.identities import NO_EPOCH, ProducerIdentity
 from eagleray.broker.transactions import transitions
+from eagleray.broker.transactions.branching import ENDED_BRANCH_EPOCH, Branching
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.context import CoordinatorContext
 from eagleray.broker.transactions.events import (
-    AddPartitions,
+    BranchMarkers,
+    DescribeTransaction,
     Effect,
     Event,
+    ListTransactions,
     MarkersForgotten,
     MarkersWritten,
     PartitionAssigned,
@@ -25,6 +28,7 @@ from eagleray.broker.transactions.events import (
     TransitionLost,
 )
 from eagleray.broker.transactions.housekeeping import Housekeeping
+from eagleray.broker.transactions.queries import QueryServer
 from eagleray.broker.transactions.requests import RequestServer
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.broker.transactions.table import NO_DECISION, Shard, Transaction
@@ -32,7 +36,6 @@ from eagleray.protocol.errors import ErrorCode
 
 _ONGOING = TransactionState.ONGOING
 _PREPARE_COMMIT = TransactionState.PREPARE_COMMIT
-_NONE = ErrorCode.NONE
 
 
 class TransactionCoordinator:
@@ -53,6 +56,7 @@ class TransactionCoordinator:
         self._context = CoordinatorContext(config)
         self._table = self._context.table
         self._requests = RequestServer(self._context)
+        self._queries = QueryServer(self._context)
         self._housekeeping = Housekeeping(self._context)
         self._decisions = 0
         self._unfinished: dict[str, Transaction] = {}
@@ -67,6 +71,8 @@ class TransactionCoordinator:
             PartitionLoaded: self._on_loaded,
             PartitionResigned: self._on_resigned,
             Tick: self._on_tick,
+            DescribeTransaction: self._queries.describe,
+            ListTransactions: self._queries.list,
         }
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -79,21 +85,17 @@ class TransactionCoordinator:
         return self._context.drain()
 
     def find(self, transactional_id: str) -> Transaction | ErrorCode:
-        """Return what is known of a transactional id, for those who describe it, or why nothing is."""
-        transaction = self._table.find(transactional_id)
-        if transaction is not None and transaction.current.producer_epoch != NO_EPOCH:
-            return transaction
-        shard = self._table.find_shard(transactional_id)
-        return shard if isinstance(shard, ErrorCode) else ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        """Return what is known of a transactional id, for those who look into it, or why nothing is."""
+        return self._queries.find(transactional_id)
 
     def __iter__(self) -> Iterator[Transaction]:
-        """Go over everything that is known here, for those who list it."""
+        """Go over everything that is known here."""
         return (transaction for transaction in self._table if transaction.current.producer_epoch != NO_EPOCH)
 
     @property
     def is_loading(self) -> bool:
         """Whether some partition is still being loaded, so that a list would lack its transactions."""
-        return not all(shard.is_loaded for shard in self._table.shards.values())
+        return self._queries.is_loading
 
     # The log's answers, and what follows from them
 
@@ -104,7 +106,7 @@ class TransactionCoordinator:
         transactional_id, request = event.transactional_id, transaction.request
         current = transaction.complete()
         if request is not None:
-            self._context.reply(request, _NONE, NO_PRODUCER if type(request) is AddPartitions else current.holder)
+            self._context.confirm(request, current)
         if current.state is _ONGOING:
             transaction.shard.ongoing[transactional_id] = transaction
         elif current.is_decided:
@@ -138,16 +140,16 @@ class TransactionCoordinator:
 
     def _release(self, transactional_id: str, now_ms: int) -> None:
         """Let held requests try again, in the order in which they came, now that something has changed."""
-        for held in self._context.held.take_all(transactional_id):
+        waiting = self._context.held.take_all(transactional_id)
+        for held in waiting:
             if held.deadline_ms <= now_ms:
                 self._context.reply(held.request, ErrorCode.CONCURRENT_TRANSACTIONS)
-            else:
-                self._requests.serve(held.request, held.deadline_ms, now_ms)
+        self._requests.serve_again(transactional_id, [held for held in waiting if held.deadline_ms > now_ms], now_ms)
 
     def _answer_all(self, transaction: Transaction, error_code: ErrorCode) -> None:
         """Send back everybody who waits for a transactional id."""
         if transaction.pending is not None and transaction.request is not None:
-            self._context.reply(transaction.request, error_code)
+            self._context.refuse(transaction.request, error_code)
         for held in self._context.held.take_all(transaction.transactional_id):
             self._context.reply(held.request, error_code)
 
@@ -155,12 +157,13 @@ class TransactionCoordinator:
 
     def _send_markers(self, transaction: Transaction, now_ms: int) -> None:
         """Have the markers of a decided transaction written, where it has any."""
-        if transaction.current.partitions:
+        current = transaction.current
+        if current.partitions or current.has_branch_partitions:
             self._decisions += 1
             transaction.decision = self._decisions
             self._ask_for_markers(transaction)
         else:
-            self._context.log(transaction, transitions.completed(transaction.current, now_ms))
+            self._context.log(transaction, transitions.completed(current, now_ms))
 
     def _ask_for_markers(self, transaction: Transaction) -> None:
         current, shard = transaction.current, transaction.shard
@@ -174,6 +177,7 @@ class TransactionCoordinator:
                 current.state is _PREPARE_COMMIT,
                 current.partitions,
                 current.client_version,
+                () if current.branching is None else _branch_markers(current.branching),
             )
         )
 
@@ -243,3 +247,12 @@ class TransactionCoordinator:
         for transaction in unfinished.values():
             self._context.log(transaction, transitions.completed(transaction.current, now_ms))
         self._housekeeping.tick(now_ms)
+
+
+def _branch_markers(branching: Branching) -> tuple[BranchMarkers, ...]:
+    """The markers of a decided transaction's branches; one that nobody has written in needs none."""
+    return tuple(
+        BranchMarkers(ProducerIdentity(producer_id, ENDED_BRANCH_EPOCH), branch.is_committed, branch.partitions)
+        for producer_id, branch in branching.branches.items()
+        if branch.partitions
+    )

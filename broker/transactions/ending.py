@@ -1,15 +1,20 @@
-"""What EndTxn means in each state, as tables."""
+"""What EndTxn means in each state, as tables, and what is done about it."""
 
 from __future__ import annotations
 
 import enum
 from typing import Final
 
-from eagleray.broker.identities import LAST_EPOCH, NO_PRODUCER_ID
+from eagleray.broker.identities import LAST_EPOCH, NO_PRODUCER_ID, ProducerIdentity
 from eagleray.broker.messages import IMPLICIT_VERSION
-from eagleray.broker.transactions.events import EndTransaction
+from eagleray.broker.transactions import transitions
+from eagleray.broker.transactions.branching import Branching
+from eagleray.broker.transactions.context import CoordinatorContext
+from eagleray.broker.transactions.events import EndBranched, EndTransaction
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
+from eagleray.broker.transactions.table import Transaction
+from eagleray.protocol.errors import ErrorCode
 
 
 class EndOutcome(enum.Enum):
@@ -27,6 +32,9 @@ class EndOutcome(enum.Enum):
     INVALID = enum.auto()
     """Refuse with INVALID_TXN_STATE."""
 
+    UNKNOWN_BRANCH = enum.auto()
+    """Refuse with INVALID_REQUEST: a branch is named that was never opened in this transaction."""
+
     REFUSED = enum.auto()
     """Refuse: the producer is not, or no longer, the one that has this transactional id."""
 
@@ -37,6 +45,7 @@ _DONE = EndOutcome.ALREADY_DONE
 _WAIT = EndOutcome.WAIT
 _INVALID = EndOutcome.INVALID
 _REFUSED = EndOutcome.REFUSED
+_NO_BRANCHING = Branching()
 
 # A row has what an abort meets, then what a commit meets, so that `row[commit]` is the outcome.
 EndTable = dict[TransactionState, tuple[EndOutcome, EndOutcome]]
@@ -98,6 +107,111 @@ def outcome_of_end(current: Snapshot, request: EndTransaction) -> EndOutcome:
     return _REFUSED
 
 
+def outcome_of_branched_end(current: Snapshot, request: EndBranched) -> EndOutcome:
+    """Say what a request to end a transaction with branches comes to, by the rules of version 2 and its own."""
+    is_holder = current.is_held_by(request.owner)
+    if is_holder and current.is_branched and current.state is _State.EMPTY:
+        # A job may have nothing to write; its tag is committed nevertheless.
+        outcome = _DECIDE
+    elif is_holder:
+        outcome = _IN_VERSION_2[current.state][request.commit]
+    elif current.was_held_by(request.owner) and _can_go_on(current):
+        outcome = _REPEATED[current.state][request.commit]
+    else:
+        outcome = _REFUSED
+    return _with_branches(outcome, current, request) if request.commit else outcome
+
+
+def _with_branches(outcome: EndOutcome, current: Snapshot, request: EndBranched) -> EndOutcome:
+    """Hold the branches that a commit names against those that there are, or that were committed."""
+    branching = current.branching or _NO_BRANCHING
+    if outcome is _DECIDE and not branching.has_opened(request.branches):
+        return EndOutcome.UNKNOWN_BRANCH
+    is_repeated = outcome in (_WAIT, _DONE) and not current.is_held_by(request.owner)
+    if is_repeated and branching.committed != {branch.producer_id for branch in request.branches}:
+        return _INVALID
+    return outcome
+
+
 def _can_go_on(current: Snapshot) -> bool:
     """Whether there is an identity to answer with: the very last epoch is kept for fencing and given to nobody."""
     return current.producer_epoch < LAST_EPOCH or current.next_producer_id != NO_PRODUCER_ID
+
+
+class EndServer:
+    """Has decisions logged, and answers those who ask for what is decided."""
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
+        self._find = context.table.find
+
+    def end(self, request: EndTransaction, deadline_ms: int, now_ms: int) -> None:
+        """Serve a producer that commits or aborts."""
+        transaction = self._find(request.transactional_id)
+        if transaction is None:
+            self._context.refuse_unknown(request)
+            return
+        if transaction.pending is not None:
+            self._context.hold(transaction, request, deadline_ms)
+            return
+        current, version = transaction.current, request.client_version
+        if current.branching is not None and (current.is_branched or version >= IMPLICIT_VERSION):
+            without_branches = EndBranched(
+                request.request_id, request.transactional_id, request.producer, request.commit
+            )
+            self.end_branched(without_branches, deadline_ms, now_ms)
+            return
+        outcome = outcome_of_end(current, request)
+        if outcome is _DECIDE and not transaction.has_failed_fence:
+            decision = transitions.decided(current, commit=request.commit, client_version=version, now_ms=now_ms)
+            self._decide(transaction, decision, request, deadline_ms)
+        else:
+            self._end_otherwise(outcome, transaction, request, request.producer, deadline_ms)
+
+    def end_branched(self, request: EndBranched, deadline_ms: int, now_ms: int) -> None:
+        """Serve a driver that commits some of its branches, or aborts all."""
+        transaction = self._find(request.transactional_id)
+        if transaction is None:
+            self._context.refuse_unknown(request)
+            return
+        if transaction.pending is not None:
+            self._context.hold(transaction, request, deadline_ms)
+            return
+        current, commit = transaction.current, request.commit
+        outcome = outcome_of_branched_end(current, request)
+        if outcome is _DECIDE and not transaction.has_failed_fence:
+            decision = transitions.decided_with_branches(current, request.branches, commit=commit, now_ms=now_ms)
+            self._decide(transaction, decision, request, deadline_ms)
+        else:
+            self._end_otherwise(outcome, transaction, request, request.owner, deadline_ms)
+
+    def _end_otherwise(
+        self,
+        outcome: EndOutcome,
+        transaction: Transaction,
+        request: EndTransaction | EndBranched,
+        producer: ProducerIdentity,
+        deadline_ms: int,
+    ) -> None:
+        """Answer a request to end a transaction for which there is nothing to decide, or let it wait."""
+        current = transaction.current
+        if outcome is EndOutcome.REFUSED or transaction.has_failed_fence:
+            self._context.reply(request, current.refusal_of(producer))
+        elif outcome is EndOutcome.WAIT:
+            self._context.hold(transaction, request, deadline_ms)
+        elif outcome is EndOutcome.INVALID:
+            self._context.reply(request, ErrorCode.INVALID_TXN_STATE)
+        elif outcome is EndOutcome.UNKNOWN_BRANCH:
+            self._context.reply(request, ErrorCode.INVALID_REQUEST)
+        else:
+            self._context.reply(request, ErrorCode.NONE, current.holder)
+
+    def _decide(
+        self, transaction: Transaction, decision: Snapshot, request: EndTransaction | EndBranched, deadline_ms: int
+    ) -> None:
+        if decision.client_version >= IMPLICIT_VERSION and transaction.current.is_epoch_exhausted:
+            producer_id = self._context.take_producer_id(request, deadline_ms)
+            if producer_id is None:
+                return
+            decision = transitions.moving_on(decision, producer_id)
+        self._context.log(transaction, decision, request)

@@ -43,7 +43,61 @@ class EndTransaction(Message, frozen=True, tag=True):
     client_version: int = 1
 
 
-Request: TypeAlias = InitProducerId | AddPartitions | EndTransaction
+class BeginBranched(Message, frozen=True, tag=True):
+    """A driver takes a transactional id over for a transaction whose branches others write; answered `BranchedReply`.
+
+    Whoever had the id before is fenced, and what it left open is aborted.
+    """
+
+    request_id: int
+    transactional_id: str
+    tag: str
+    """What the transaction is for. The coordinator remembers the last one that was committed."""
+
+    timeout_ms: int = 60_000
+
+
+class OpenBranch(Message, frozen=True, tag=True):
+    """A driver wants an identity under which one attempt of one worker writes; answered with it in the `Reply`."""
+
+    request_id: int
+    transactional_id: str
+    owner: ProducerIdentity
+
+
+class EndBranched(Message, frozen=True, tag=True):
+    """A driver commits what it has written itself and these branches, and aborts the others; or it aborts all."""
+
+    request_id: int
+    transactional_id: str
+    owner: ProducerIdentity
+    commit: bool
+    branches: tuple[ProducerIdentity, ...] = ()
+
+
+class DescribeTransaction(Message, frozen=True, tag=True):
+    """Somebody wants to know where a transactional id stands; answered by `TransactionDescribed`."""
+
+    request_id: int
+    transactional_id: str
+
+
+class ListTransactions(Message, frozen=True, tag=True):
+    """Somebody wants to know of all transactional ids here; answered by `TransactionsListed`."""
+
+    request_id: int
+    states: tuple[str, ...] = ()
+    """Only those in one of these states, by Kafka's names; none means any."""
+
+    producer_ids: tuple[int, ...] = ()
+    """Only those of these producers; none means any."""
+
+    older_than_ms: int = -1
+    """Only those whose transaction began longer ago than this; below zero means any."""
+
+
+Request: TypeAlias = InitProducerId | AddPartitions | EndTransaction | BeginBranched | OpenBranch | EndBranched
+Query: TypeAlias = DescribeTransaction | ListTransactions
 
 
 class TransitionLogged(Message, frozen=True, tag=True):
@@ -116,6 +170,7 @@ class Tick(Message, frozen=True, tag=True):
 
 Event: TypeAlias = (
     Request
+    | Query
     | TransitionLogged
     | TransitionLost
     | MarkersWritten
@@ -144,6 +199,14 @@ class LogTransition(Message, frozen=True, tag=True):
     snapshot: Snapshot | None
 
 
+class BranchMarkers(Message, frozen=True):
+    """How a branch ends, and where that has to be written."""
+
+    producer: ProducerIdentity
+    commit: bool
+    partitions: frozenset[TopicPartition]
+
+
 class SendMarkers(Message, frozen=True, tag=True):
     """Write markers to these partitions, trying until each has its own; answered by `MarkersWritten`."""
 
@@ -157,6 +220,8 @@ class SendMarkers(Message, frozen=True, tag=True):
     commit: bool
     partitions: frozenset[TopicPartition]
     transaction_version: int
+    branches: tuple[BranchMarkers, ...] = ()
+    """The same for those who have written in the transaction under identities of their own."""
 
 
 class RequestProducerIds(Message, frozen=True, tag=True):
@@ -175,4 +240,51 @@ class Reply(Message, frozen=True, tag=True):
     """For a verification: one for each partition of the request, in its order."""
 
 
-Effect: TypeAlias = LogTransition | SendMarkers | RequestProducerIds | Reply
+class BranchedReply(Message, frozen=True, tag=True):
+    """Answer `BeginBranched`."""
+
+    request_id: int
+    error_code: ErrorCode
+    producer: ProducerIdentity = NO_PRODUCER
+    """The owner of the transaction from now on."""
+
+    tag_is_committed: bool = False
+    """Whether the transaction of this tag is committed already, so that nothing is left to do for it."""
+
+
+class TransactionDescription(Message, frozen=True):
+    """Where a transactional id stands, as its log has it."""
+
+    transactional_id: str
+    state: str
+    """Kafka's name of it."""
+
+    producer: ProducerIdentity
+    timeout_ms: int
+    start_ms: int
+    updated_ms: int
+    partitions: tuple[TopicPartition, ...]
+    """All that take part, those of branches too."""
+
+    tag: str | None = None
+    branches: int = 0
+
+
+class TransactionDescribed(Message, frozen=True, tag=True):
+    """Answer `DescribeTransaction`."""
+
+    request_id: int
+    error_code: ErrorCode
+    transaction: TransactionDescription | None = None
+
+
+class TransactionsListed(Message, frozen=True, tag=True):
+    """Answer `ListTransactions`."""
+
+    request_id: int
+    error_code: ErrorCode
+    transactions: tuple[TransactionDescription, ...] = ()
+
+
+Answer: TypeAlias = Reply | BranchedReply | TransactionDescribed | TransactionsListed
+Effect: TypeAlias = LogTransition | SendMarkers | RequestProducerIds | Answer

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from eagleray.broker.transactions.events import Request
+from eagleray.broker.transactions.events import Reply, Request
+
+
+class JoinedRequests(msgspec.Struct, frozen=True):
+    """Requests that wait for one transition together, as the replies to them once the log has it."""
+
+    replies: tuple[Reply, ...]
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -45,7 +51,8 @@ class WaitingLine:
 class HeldRequests:
     """Requests that wait for a transactional id, each id's in a line of its own.
 
-    Bounded: no more than `limit` for one id, and none beyond its deadline, as long as somebody takes the overdue.
+    Bounded: no more than `limit` for one id, unless a call says otherwise, and none beyond its deadline, as long as
+    somebody takes the overdue.
     """
 
     def __init__(self, limit: int) -> None:
@@ -55,10 +62,10 @@ class HeldRequests:
     def __contains__(self, transactional_id: str) -> bool:
         return transactional_id in self._lines
 
-    def add(self, transactional_id: str, request: Request, deadline_ms: int) -> bool:
+    def add(self, transactional_id: str, request: Request, deadline_ms: int, limit: int | None = None) -> bool:
         """Keep a request behind those that wait already; False where there is no room."""
         line = self._lines.get(transactional_id)
-        if (0 if line is None else len(line)) >= self._limit:
+        if (0 if line is None else len(line)) >= (self._limit if limit is None else limit):
             return False
         if line is None:
             line = self._lines[transactional_id] = WaitingLine()

@@ -1,12 +1,17 @@
-"""What InitProducerId means for a transactional id."""
+"""What InitProducerId and BeginBranched mean for a transactional id."""
 
 from __future__ import annotations
 
 import enum
 
 from eagleray.broker.identities import LAST_EPOCH, NO_EPOCH, ProducerIdentity
+from eagleray.broker.transactions import transitions
+from eagleray.broker.transactions.context import CoordinatorContext
+from eagleray.broker.transactions.events import BeginBranched, InitProducerId
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
+from eagleray.broker.transactions.table import Transaction
+from eagleray.protocol.errors import ErrorCode
 
 
 class InitOutcome(enum.Enum):
@@ -46,3 +51,96 @@ def outcome_of_init(current: Snapshot, expected: ProducerIdentity | None) -> Ini
     if current.is_epoch_exhausted and (not is_repeated or current.producer_epoch == LAST_EPOCH):
         return InitOutcome.NEW_PRODUCER_ID
     return InitOutcome.SAME_IDENTITY if is_repeated else InitOutcome.NEXT_EPOCH
+
+
+class IdentityServer:
+    """Gives identities: to producers, and to drivers, who get them in the same way and a tag besides."""
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
+
+    def init(self, request: InitProducerId, deadline_ms: int, now_ms: int) -> None:
+        """Serve a producer, which may be one without transactions."""
+        if request.transactional_id is None:
+            producer_id = self._context.take_producer_id(request, deadline_ms)
+            if producer_id is not None:
+                self._context.reply(request, ErrorCode.NONE, ProducerIdentity(producer_id, 0))
+        elif not request.transactional_id:
+            self._context.reply(request, ErrorCode.INVALID_REQUEST)
+        elif not 0 < request.timeout_ms <= self._context.config.max_transaction_timeout_ms:
+            self._context.reply(request, ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        else:
+            self._find_or_create(request.transactional_id, request, deadline_ms, now_ms)
+
+    def begin_branched(self, request: BeginBranched, deadline_ms: int, now_ms: int) -> None:
+        """Serve a driver that begins a transaction with branches."""
+        if not request.transactional_id or not request.tag:
+            self._context.reply(request, ErrorCode.INVALID_REQUEST)
+        elif not 0 < request.timeout_ms <= self._context.config.max_transaction_timeout_ms:
+            self._context.reply(request, ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        else:
+            self._find_or_create(request.transactional_id, request, deadline_ms, now_ms)
+
+    def _find_or_create(
+        self, transactional_id: str, request: InitProducerId | BeginBranched, deadline_ms: int, now_ms: int
+    ) -> None:
+        transaction = self._context.table.find(transactional_id)
+        if transaction is not None:
+            self._init_existing(transaction, request, deadline_ms, now_ms)
+            return
+        shard = self._context.table.find_shard(transactional_id)
+        if isinstance(shard, ErrorCode):
+            self._context.reply(request, shard)
+            return
+        producer_id = self._context.take_producer_id(request, deadline_ms)
+        if producer_id is not None:
+            created = transitions.created(producer_id, request.timeout_ms, now_ms)
+            transaction = self._context.table.add(transactional_id, shard, created)
+            self._init_existing(transaction, request, deadline_ms, now_ms)
+
+    def _init_existing(
+        self, transaction: Transaction, request: InitProducerId | BeginBranched, deadline_ms: int, now_ms: int
+    ) -> None:
+        current, expected = transaction.current, _who_is_named(request)
+        is_named = expected is not None
+        if transaction.pending is not None:
+            self._context.hold(transaction, request, deadline_ms)
+            return
+        outcome = outcome_of_init(current, expected)
+        if outcome is InitOutcome.REFUSED or (transaction.has_failed_fence and is_named):
+            self._context.reply(request, ErrorCode.PRODUCER_FENCED)
+        elif outcome is InitOutcome.WAIT:
+            self._context.hold(transaction, request, deadline_ms)
+        elif outcome is InitOutcome.ABORT_FIRST:
+            abort = transitions.aborted_by_coordinator(current, is_named=is_named, now_ms=now_ms)
+            self._context.log(transaction, abort)
+            self._context.hold(transaction, request, deadline_ms)
+        elif outcome is InitOutcome.NEW_PRODUCER_ID:
+            self._rotate(transaction, request, deadline_ms, now_ms)
+        elif outcome is InitOutcome.SAME_IDENTITY:
+            self._give(transaction, transitions.with_same_identity(current, request.timeout_ms, now_ms), request)
+        else:
+            raised = transitions.with_next_epoch(current, request.timeout_ms, is_named=is_named, now_ms=now_ms)
+            self._give(transaction, raised, request)
+
+    def _rotate(
+        self, transaction: Transaction, request: InitProducerId | BeginBranched, deadline_ms: int, now_ms: int
+    ) -> None:
+        producer_id = self._context.take_producer_id(request, deadline_ms)
+        if producer_id is not None:
+            expected = _who_is_named(request)
+            named_epoch = NO_EPOCH if expected is None else expected.epoch
+            rotated = transitions.with_new_producer_id(
+                transaction.current, producer_id, named_epoch, request.timeout_ms, now_ms
+            )
+            self._give(transaction, rotated, request)
+
+    def _give(self, transaction: Transaction, identity: Snapshot, request: InitProducerId | BeginBranched) -> None:
+        """Have an identity logged for whoever asks for it, with a tag if there is one."""
+        if isinstance(request, BeginBranched):
+            identity = transitions.with_tag(identity, transaction.current, request.tag)
+        self._context.log(transaction, identity, request)
+
+
+def _who_is_named(request: InitProducerId | BeginBranched) -> ProducerIdentity | None:
+    return request.expected if isinstance(request, InitProducerId) else None

@@ -1,8 +1,8 @@
 """Records of the transaction log: a transactional id as the key, a snapshot as the value, in Kafka's own format.
 
-Kafka's `TransactionLogValue` lacks one thing that a coordinator should still know after a restart: the epoch before
-the current one, without which a producer that repeats a request is taken for a stranger. It travels in a tagged field
-of ours, which other readers skip.
+Kafka's `TransactionLogValue` lacks two things that a coordinator should still know after a restart: the epoch before
+the current one, without which a producer that repeats a request is taken for a stranger, and the branches and tags of
+transactions with many writers. They travel in tagged fields of ours, which other readers skip.
 
 Most records have one of few shapes. Those are packed and unpacked here in one go, because a transaction writes three of
 them and a recovery reads all there are; the codec does the rest. What both write is the same, byte for byte.
@@ -18,6 +18,7 @@ from struct import Struct as Packing
 from typing import Annotated, Final
 
 from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER_ID, TopicPartition
+from eagleray.broker.transactions.branch_records import decode_branching, encode_branching
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.codec import MalformedMessage, decode_versioned, encode_versioned, read_prefix
@@ -29,9 +30,10 @@ NEVER_LOGGED: Final = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FEN
 
 
 class LoggedTransaction(TransactionLogValue, frozen=True):
-    """Kafka's record with one field of ours, far behind the tags that Kafka may come to use."""
+    """Kafka's record with two fields of ours, far behind the tags that Kafka may come to use."""
 
     last_producer_epoch: Annotated[Int16, Since(VALUE_VERSION), Tagged(100)] = NO_EPOCH
+    branching: Annotated[bytes, Since(VALUE_VERSION), Tagged(101)] = b""
 
 
 _KEY_TYPE = TransactionLogKey.wire.record_type
@@ -45,6 +47,8 @@ _TAIL_WITH_VERSION = Packing(">qq3bh")
 _TAIL_WITH_LAST_EPOCH = Packing(">qq3bh2bh")
 _WITHOUT_PARTITIONS = Packing(f"{_HEAD.format}bqq")
 _NO_TAGS = b"\0"
+_COMMON_TAGS = 64
+"""Tagged fields beyond this have branches among them, and are those of no other record."""
 _NULL = b"\0"
 _BARE = encode_versioned(LoggedTransaction(transaction_partitions=None), VALUE_VERSION)[: _WITHOUT_PARTITIONS.size]
 
@@ -63,6 +67,7 @@ def encode_value(snapshot: Snapshot) -> bytes:
         and snapshot.previous_producer_id == NO_PRODUCER_ID
         and snapshot.next_producer_id == NO_PRODUCER_ID
         and snapshot.next_producer_epoch == NO_EPOCH
+        and snapshot.branching is None
     )
     if not is_common:
         return encode_versioned(_to_message(snapshot), VALUE_VERSION)
@@ -86,7 +91,8 @@ def decode_value(value: bytes) -> Snapshot:
     )
     if version != VALUE_VERSION or partitions not in (0, 1):
         return _from_message(decode_versioned(LoggedTransaction, value))
-    tagged = _decode_tags(value[size:])
+    section = value[size:]
+    tagged = _decode_tags(section) if len(section) <= _COMMON_TAGS else _decode_tags.__wrapped__(section)
     return Snapshot(
         state=_state_of(status),
         producer_id=producer_id,
@@ -99,6 +105,7 @@ def decode_value(value: bytes) -> Snapshot:
         start_ms=start_ms,
         updated_ms=updated_ms,
         client_version=tagged.client_transaction_version,
+        branching=decode_branching(tagged.branching) if tagged.branching else None,
     )
 
 
@@ -154,6 +161,7 @@ def _to_message(snapshot: Snapshot) -> LoggedTransaction:
         transaction_start_timestamp_ms=snapshot.start_ms,
         client_transaction_version=snapshot.client_version,
         last_producer_epoch=snapshot.last_producer_epoch,
+        branching=encode_branching(snapshot.branching),
     )
 
 
@@ -175,6 +183,7 @@ def _from_message(message: LoggedTransaction) -> Snapshot:
         start_ms=message.transaction_start_timestamp_ms,
         updated_ms=message.transaction_last_update_timestamp_ms,
         client_version=message.client_transaction_version,
+        branching=decode_branching(message.branching),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Marker
-from eagleray.broker.transactions.events import SendMarkers
+from eagleray.broker.transactions.events import BranchMarkers, SendMarkers
 
 MARKER_BYTES = 32
 """About what one marker takes in a call, besides the names of its partitions."""
@@ -19,16 +19,39 @@ PARTITION_BYTES = 4
 
 
 class MarkerTask:
-    """One decided transaction, and those of its partitions that still lack their marker."""
+    """One producer of a decided transaction, and those of its partitions that still lack their marker.
 
-    __slots__ = ("attempts", "is_over", "missing", "request")
+    Most transactions have one producer. Where branches have written too, each has a task beside the first.
+    """
 
-    def __init__(self, request: SendMarkers) -> None:
+    __slots__ = ("attempts", "branches", "commit", "first", "is_over", "missing", "producer", "request", "unfinished")
+
+    def __init__(
+        self, request: SendMarkers, branch: BranchMarkers | None = None, first: MarkerTask | None = None
+    ) -> None:
+        source = request if branch is None else branch
         self.request = request
-        self.missing = set(request.partitions)
+        self.producer = source.producer
+        self.commit = source.commit
+        self.missing = set(source.partitions)
         self.attempts: dict[TopicPartition, int] = {}
         self.is_over = False
         """Written, fenced, or taken over by a newer request: whatever still comes for it is of no interest."""
+        self.first = first
+        """The task that stands for the whole transaction; None where that is this one."""
+        self.branches: tuple[MarkerTask, ...] = ()
+        self.unfinished = 1
+        """How many tasks of the transaction lack markers; kept by the first."""
+        if branch is None and request.branches:
+            self.branches = tuple(MarkerTask(request, each, self) for each in request.branches)
+            self.unfinished = sum(bool(task.missing) for task in self.all)
+        elif not self.missing:
+            self.unfinished = 0
+
+    @property
+    def all(self) -> tuple[MarkerTask, ...]:
+        """The tasks of the whole transaction."""
+        return (self, *self.branches)
 
     @property
     def age(self) -> tuple[int, int]:
@@ -81,8 +104,8 @@ class MarkerChannel:
 def _markers_of(due: Iterable[Due]) -> tuple[Marker, ...]:
     return tuple(
         Marker(
-            task.request.producer,
-            task.request.commit,
+            task.producer,
+            task.commit,
             task.request.coordinator_epoch,
             task.request.transaction_version,
             tuple(partition for _, partition in dues),

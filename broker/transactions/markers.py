@@ -96,29 +96,37 @@ class MarkerChannelManager:
         if known is not None:
             if task.age <= known.age:
                 return
-            known.is_over = True
+            self._end(known)
         self._tasks[event.transactional_id] = task
-        if task.missing:
-            self._route([(task, partition) for partition in event.partitions], now_ms)
+        if not task.unfinished:
+            self._report(task)
+        elif event.branches:
+            self._route([(each, partition) for each in task.all for partition in each.missing], now_ms)
         else:
-            self._finish(task)
+            self._route([(task, partition) for partition in event.partitions], now_ms)
 
     def _settle(self, task: MarkerTask, partition: TopicPartition) -> None:
-        """Note that a partition needs no more; the last one finishes the task."""
+        """Note that a partition needs no more; the last one of the last task finishes the transaction."""
         task.missing.discard(partition)
         if not task.missing and not task.is_over:
-            self._finish(task)
+            task.is_over = True
+            first = task.first or task
+            first.unfinished -= 1
+            if not first.unfinished:
+                self._report(first)
 
-    def _finish(self, task: MarkerTask) -> None:
-        self._end(task)
-        request = task.request
+    def _report(self, first: MarkerTask) -> None:
+        self._end(first)
+        request = first.request
         self._effects.append(
             MarkersWritten(request.transactional_id, request.log_partition, request.coordinator_epoch, request.decision)
         )
 
-    def _end(self, task: MarkerTask) -> None:
-        task.is_over = True
-        del self._tasks[task.request.transactional_id]
+    def _end(self, first: MarkerTask) -> None:
+        first.is_over = True
+        for branch in first.branches:
+            branch.is_over = True
+        del self._tasks[first.request.transactional_id]
 
     # Routing
 
@@ -168,7 +176,7 @@ class MarkerChannelManager:
         for partition in deleted:
             self._leaders.pop(partition, None)
             self._leaderless.pop(partition, None)
-        for task in list(self._tasks.values()):
+        for task in [task for first in self._tasks.values() for task in first.all]:
             for partition in task.missing & deleted:
                 self._settle(task, partition)
 
@@ -190,8 +198,9 @@ class MarkerChannelManager:
 
     def _on_fenced(self, task: MarkerTask) -> None:
         """A newer coordinator has taken over, and sees to these markers itself."""
-        if not task.is_over:
-            self._end(task)
+        first = task.first or task
+        if self._tasks.get(first.request.transactional_id) is first:
+            self._end(first)
 
     def _on_unanswered(self, event: MarkersUnanswered, now_ms: int) -> None:
         channel = self._channels[event.leader]

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any
 
-from eagleray.broker.identities import NO_EPOCH, ProducerIdentity
-from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.transactions import transitions
+from eagleray.broker.transactions.branches import BranchServer, refusal_to_write
 from eagleray.broker.transactions.context import CoordinatorContext
-from eagleray.broker.transactions.ending import EndOutcome, outcome_of_end
-from eagleray.broker.transactions.events import AddPartitions, EndTransaction, InitProducerId, Reply, Request
-from eagleray.broker.transactions.initializing import InitOutcome, outcome_of_init
+from eagleray.broker.transactions.ending import EndServer
+from eagleray.broker.transactions.events import (
+    AddPartitions,
+    BeginBranched,
+    EndBranched,
+    EndTransaction,
+    InitProducerId,
+    OpenBranch,
+    Reply,
+    Request,
+)
+from eagleray.broker.transactions.holding import Held
+from eagleray.broker.transactions.initializing import IdentityServer
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.broker.transactions.table import Transaction
 from eagleray.protocol.errors import ErrorCode
 
 _ONGOING = TransactionState.ONGOING
 _NONE = ErrorCode.NONE
-_DECIDE = EndOutcome.DECIDE
 
 
 class RequestServer:
@@ -30,89 +39,58 @@ class RequestServer:
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
         self._find = context.table.find
+        self._branches = BranchServer(context)
+        identities, ends = IdentityServer(context), EndServer(context)
         self.handlers: dict[type, Callable[[Any, int, int], None]] = {
-            InitProducerId: self._init,
+            InitProducerId: identities.init,
             AddPartitions: self._add_partitions,
-            EndTransaction: self._end,
+            EndTransaction: ends.end,
+            BeginBranched: identities.begin_branched,
+            OpenBranch: self._open_branch,
+            EndBranched: ends.end_branched,
         }
 
     def serve(self, request: Request, deadline_ms: int, now_ms: int) -> None:
         """Take a request, perhaps not for the first time; it may wait until its deadline."""
         self.handlers[type(request)](request, deadline_ms, now_ms)
 
-    # InitProducerId
-
-    def _init(self, request: InitProducerId, deadline_ms: int, now_ms: int) -> None:
-        if request.transactional_id is None:
-            producer_id = self._context.take_producer_id(request, deadline_ms)
-            if producer_id is not None:
-                self._context.reply(request, _NONE, ProducerIdentity(producer_id, 0))
-        elif not request.transactional_id:
-            self._context.reply(request, ErrorCode.INVALID_REQUEST)
-        elif not 0 < request.timeout_ms <= self._context.config.max_transaction_timeout_ms:
-            self._context.reply(request, ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        else:
-            transaction = self._find(request.transactional_id)
-            if transaction is None:
-                self._create(request.transactional_id, request, deadline_ms, now_ms)
+    def serve_again(self, transactional_id: str, waiting: Iterable[Held], now_ms: int) -> None:
+        """Take requests that have waited for a transactional id, in order; those that can be are served together."""
+        transaction = self._find(transactional_id)
+        if transaction is None or transaction.current.branching is None:
+            for held in waiting:
+                self.serve(held.request, held.deadline_ms, now_ms)
+            return
+        for is_joining, run in groupby(waiting, key=_joins):
+            if is_joining:
+                self._branches.join(transaction, run, now_ms)
             else:
-                self._init_existing(transaction, request, deadline_ms, now_ms)
+                for held in run:
+                    self.serve(held.request, held.deadline_ms, now_ms)
 
-    def _create(self, transactional_id: str, request: InitProducerId, deadline_ms: int, now_ms: int) -> None:
-        shard = self._context.table.find_shard(transactional_id)
-        if isinstance(shard, ErrorCode):
-            self._context.reply(request, shard)
-            return
-        producer_id = self._context.take_producer_id(request, deadline_ms)
-        if producer_id is not None:
-            created = transitions.created(producer_id, request.timeout_ms, now_ms)
-            transaction = self._context.table.add(transactional_id, shard, created)
-            self._init_existing(transaction, request, deadline_ms, now_ms)
+    # OpenBranch
 
-    def _init_existing(self, transaction: Transaction, request: InitProducerId, deadline_ms: int, now_ms: int) -> None:
-        current, is_named = transaction.current, request.expected is not None
-        if transaction.pending is not None:
-            self._context.hold(transaction, request, deadline_ms)
-            return
-        outcome = outcome_of_init(current, request.expected)
-        if outcome is InitOutcome.REFUSED or (transaction.has_failed_fence and is_named):
-            self._context.reply(request, ErrorCode.PRODUCER_FENCED)
-        elif outcome is InitOutcome.WAIT:
-            self._context.hold(transaction, request, deadline_ms)
-        elif outcome is InitOutcome.ABORT_FIRST:
-            abort = transitions.aborted_by_coordinator(current, is_named=is_named, now_ms=now_ms)
-            self._context.log(transaction, abort)
-            self._context.hold(transaction, request, deadline_ms)
-        elif outcome is InitOutcome.NEW_PRODUCER_ID:
-            self._rotate(transaction, request, deadline_ms, now_ms)
-        elif outcome is InitOutcome.SAME_IDENTITY:
-            same = transitions.with_same_identity(current, request.timeout_ms, now_ms)
-            self._context.log(transaction, same, request)
+    def _open_branch(self, request: OpenBranch, deadline_ms: int, now_ms: int) -> None:
+        transaction = self._find(request.transactional_id)
+        if transaction is None:
+            self._context.refuse_unknown(request)
         else:
-            raised = transitions.with_next_epoch(current, request.timeout_ms, is_named=is_named, now_ms=now_ms)
-            self._context.log(transaction, raised, request)
-
-    def _rotate(self, transaction: Transaction, request: InitProducerId, deadline_ms: int, now_ms: int) -> None:
-        producer_id = self._context.take_producer_id(request, deadline_ms)
-        if producer_id is not None:
-            named_epoch = NO_EPOCH if request.expected is None else request.expected.epoch
-            rotated = transitions.with_new_producer_id(
-                transaction.current, producer_id, named_epoch, request.timeout_ms, now_ms
-            )
-            self._context.log(transaction, rotated, request)
+            self._branches.join(transaction, (Held(request, deadline_ms),), now_ms)
 
     # AddPartitionsToTxn and AddOffsetsToTxn
 
     def _add_partitions(self, request: AddPartitions, deadline_ms: int, now_ms: int) -> None:
         transaction = self._find(request.transactional_id)
         if transaction is None:
-            self._refuse_unknown(request)
+            self._context.refuse_unknown(request)
             return
         if request.verify_only:
             self._verify(transaction, request, deadline_ms)
             return
         current, context = transaction.current, self._context
-        if transaction.pending is not None:
+        if current.branching is not None:
+            self._branches.join(transaction, (Held(request, deadline_ms),), now_ms)
+        elif transaction.pending is not None:
             context.hold(transaction, request, deadline_ms)
         elif transaction.has_failed_fence or not current.is_held_by(request.producer):
             context.reply(request, current.refusal_of(request.producer))
@@ -134,56 +112,27 @@ class RequestServer:
         wait for it; to send their producer back would let its later batches overtake this one.
         """
         current = transaction.current
-        if transaction.has_failed_fence or not current.is_held_by(request.producer):
-            self._context.reply(request, current.refusal_of(request.producer))
+        branch = None if current.branching is None else self._branches.find(transaction, request.producer)
+        refusal = _NONE
+        if branch is not None:
+            refusal = refusal_to_write(transaction, request.producer)
+        elif transaction.has_failed_fence or not current.is_held_by(request.producer):
+            refusal = current.refusal_of(request.producer)
+        if refusal is not _NONE:
+            self._context.reply(request, refusal)
             return
-        missing = not current.partitions.issuperset(request.partitions)
+        known = current.partitions if branch is None else branch.partitions
+        missing = not known.issuperset(request.partitions)
         if current.is_decided or (missing and transaction.pending is not None):
             self._context.hold(transaction, request, deadline_ms)
             return
         errors = tuple(
-            _NONE if partition in current.partitions else ErrorCode.TRANSACTION_ABORTABLE
-            for partition in request.partitions
+            _NONE if partition in known else ErrorCode.TRANSACTION_ABORTABLE for partition in request.partitions
         )
         self._context.emit(Reply(request.request_id, _NONE, partition_errors=errors))
 
-    # EndTxn
 
-    def _end(self, request: EndTransaction, deadline_ms: int, now_ms: int) -> None:
-        transaction = self._find(request.transactional_id)
-        if transaction is None:
-            self._refuse_unknown(request)
-            return
-        if transaction.pending is not None:
-            self._context.hold(transaction, request, deadline_ms)
-            return
-        current = transaction.current
-        outcome = outcome_of_end(current, request)
-        if outcome is EndOutcome.REFUSED or transaction.has_failed_fence:
-            self._context.reply(request, current.refusal_of(request.producer))
-        elif outcome is _DECIDE:
-            self._decide(transaction, request, deadline_ms, now_ms)
-        elif outcome is EndOutcome.WAIT:
-            self._context.hold(transaction, request, deadline_ms)
-        elif outcome is EndOutcome.INVALID:
-            self._context.reply(request, ErrorCode.INVALID_TXN_STATE)
-        else:
-            self._context.reply(request, _NONE, current.holder)
-
-    def _decide(self, transaction: Transaction, request: EndTransaction, deadline_ms: int, now_ms: int) -> None:
-        current, version = transaction.current, request.client_version
-        decision = transitions.decided(current, commit=request.commit, client_version=version, now_ms=now_ms)
-        if version >= IMPLICIT_VERSION and current.is_epoch_exhausted:
-            producer_id = self._context.take_producer_id(request, deadline_ms)
-            if producer_id is None:
-                return
-            decision = transitions.moving_on(decision, producer_id)
-        self._context.log(transaction, decision, request)
-
-    def _refuse_unknown(self, request: AddPartitions | EndTransaction) -> None:
-        if not request.transactional_id:
-            self._context.reply(request, ErrorCode.INVALID_REQUEST)
-            return
-        shard = self._context.table.find_shard(request.transactional_id)
-        error_code = shard if isinstance(shard, ErrorCode) else ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        self._context.reply(request, error_code)
+def _joins(held: Held) -> bool:
+    """Whether a request only adds to a transaction, so that it can be served together with others."""
+    request = held.request
+    return isinstance(request, OpenBranch) or (isinstance(request, AddPartitions) and not request.verify_only)

@@ -11,6 +11,7 @@ from eagleray.broker.identities import (
     ProducerIdentity,
     TopicPartition,
 )
+from eagleray.broker.transactions.branching import Branching
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
 
@@ -40,11 +41,23 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     start_ms: int = NO_TIME_MS
     updated_ms: int
     client_version: int = 0
+    branching: Branching | None = None
+    """Branches and tags, where the transactional id has or had any."""
 
     @property
     def is_decided(self) -> bool:
         """Whether the outcome is in the log and markers are under way."""
         return self.state in _DECIDED
+
+    @property
+    def has_branch_partitions(self) -> bool:
+        """Whether anything was written to in a branch."""
+        return self.branching is not None and bool(self.branching.partitions)
+
+    @property
+    def is_branched(self) -> bool:
+        """Whether the transaction at hand, begun or about to, is one with branches."""
+        return self.branching is not None and self.branching.tag is not None
 
     @property
     def is_epoch_exhausted(self) -> bool:

@@ -6,8 +6,10 @@
      ▲        │          ▲      └─► PrepareAbort ───► CompleteAbort ───┤       │
      │        └──────────│─────────────▲   ▲                           │       │
      │   (version 2: an  │       PrepareEpochFence                     │       │
-     │  abort of nothing)└──────────── first partition ────────────────┘       │
+     │  abort of nothing)└──────── first partition or branch ──────────┘       │
      └──────────────────────────────── expired ────────────────────────────────┘
+
+A transaction with many writers may be committed with nothing in it, for its tag: from Empty to PrepareCommit.
 
 `VALID_PREVIOUS` is this drawing as a table. The numbers are those that Kafka keeps in `__transaction_state`.
 """
@@ -51,7 +53,7 @@ _State = TransactionState
 VALID_PREVIOUS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     _State.EMPTY: frozenset({_State.EMPTY, _State.COMPLETE_COMMIT, _State.COMPLETE_ABORT}),
     _State.ONGOING: frozenset({_State.ONGOING, _State.EMPTY, _State.COMPLETE_COMMIT, _State.COMPLETE_ABORT}),
-    _State.PREPARE_COMMIT: frozenset({_State.ONGOING}),
+    _State.PREPARE_COMMIT: frozenset({_State.ONGOING, _State.EMPTY}),
     _State.PREPARE_ABORT: frozenset(
         {
             _State.ONGOING,
@@ -67,6 +69,9 @@ VALID_PREVIOUS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     _State.PREPARE_EPOCH_FENCE: frozenset({_State.ONGOING}),
 }
 """For each state, those from which it may be reached."""
+
+KAFKA_NAMES: Final = tuple(state.name.title().replace("_", "") for state in TransactionState)
+"""What Kafka calls each state to those who list transactions, at the place of its number."""
 
 EXPIRABLE: Final = (_State.EMPTY, _State.COMPLETE_COMMIT, _State.COMPLETE_ABORT)
 """The states in which nothing is open, so that an idle transactional id may be forgotten."""

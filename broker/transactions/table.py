@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from eagleray.broker.hashing import partition_for_name
 from eagleray.broker.identities import NO_EPOCH
 from eagleray.broker.transactions.events import Request
+from eagleray.broker.transactions.holding import JoinedRequests
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState, may_follow
 from eagleray.protocol.errors import ErrorCode
@@ -43,14 +44,14 @@ class Transaction:
         self.shard = shard
         self.current = current
         self.pending: Snapshot | None = None
-        self.request: Request | None = None
+        self.request: Request | JoinedRequests | None = None
         """Whoever is answered when the pending transition is in the log."""
         self.decision = NO_DECISION
         """The decision whose markers are under way: its number, from when they are asked for until they are written."""
         self.has_failed_fence = False
         """Its producer was to be fenced, but the log did not take it; it stays fenced while that is tried again."""
 
-    def prepare(self, transition: Snapshot, request: Request | None) -> None:
+    def prepare(self, transition: Snapshot, request: Request | JoinedRequests | None) -> None:
         """Note that a transition is on its way to the log, and who asked for it."""
         current = self.current
         assert self.pending is None, f"{self.transactional_id}: two transitions at once"

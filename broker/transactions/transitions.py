@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from eagleray.broker.identities import LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, TopicPartition
+from eagleray.broker.identities import LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, ProducerIdentity, TopicPartition
 from eagleray.broker.messages import IMPLICIT_VERSION
+from eagleray.broker.transactions.branching import Branch, begun_with_tag
 from eagleray.broker.transactions.snapshot import NO_TIME_MS, Snapshot
 from eagleray.broker.transactions.states import TransactionState
 
@@ -61,7 +62,13 @@ def with_same_identity(current: Snapshot, timeout_ms: int, now_ms: int) -> Snaps
         partitions=_NOTHING,
         start_ms=NO_TIME_MS,
         updated_ms=now_ms,
+        branching=None if current.branching is None else current.branching.when_idle(),
     )
+
+
+def with_tag(identity: Snapshot, before: Snapshot, tag: str) -> Snapshot:
+    """BeginBranched: InitProducerId, for a transaction with branches, which is one of version 2 throughout."""
+    return replace(identity, client_version=IMPLICIT_VERSION, branching=begun_with_tag(before.branching, tag))
 
 
 def begun(current: Snapshot, partitions: Iterable[TopicPartition], client_version: int, now_ms: int) -> Snapshot:
@@ -89,6 +96,24 @@ def joined(current: Snapshot, partitions: Iterable[TopicPartition], client_versi
     )
 
 
+def joined_by_many(
+    current: Snapshot, partitions: frozenset[TopicPartition], branches: dict[int, Branch], version: int, now_ms: int
+) -> Snapshot:
+    """OpenBranch, and partitions for branches or for their owner; several requests may have come to this together."""
+    begins = current.state is not _ONGOING
+    return replace(
+        current,
+        state=_ONGOING,
+        last_producer_epoch=NO_EPOCH,
+        previous_producer_id=NO_PRODUCER_ID,
+        partitions=partitions,
+        start_ms=now_ms if begins else current.start_ms,
+        updated_ms=now_ms,
+        client_version=version,
+        branching=None if current.branching is None else replace(current.branching, branches=branches),
+    )
+
+
 def decided(current: Snapshot, *, commit: bool, client_version: int, now_ms: int) -> Snapshot:
     """EndTxn: the decision, which nothing can undo. In version 2 it raises the epoch, and markers carry the new one."""
     raises_epoch = client_version >= IMPLICIT_VERSION
@@ -103,6 +128,20 @@ def decided(current: Snapshot, *, commit: bool, client_version: int, now_ms: int
         updated_ms=now_ms,
         client_version=client_version,
     )
+
+
+def decided_with_branches(
+    current: Snapshot, branches: Iterable[ProducerIdentity], *, commit: bool, now_ms: int
+) -> Snapshot:
+    """EndBranched: the decision, with those branches that count if it is to commit."""
+    decision = decided(current, commit=commit, client_version=IMPLICIT_VERSION, now_ms=now_ms)
+    branching = current.branching
+    if branching is None:
+        return decision
+    if current.state not in (_ONGOING, _EMPTY):
+        # An abort of nothing: what is left of the transaction before has no part in it.
+        return replace(decision, branching=branching.when_idle())
+    return replace(decision, branching=branching.when_committed(branches)) if commit else decision
 
 
 def moving_on(decision: Snapshot, producer_id: int) -> Snapshot:
@@ -138,6 +177,8 @@ def aborted_by_coordinator(current: Snapshot, *, is_named: bool, now_ms: int) ->
 def completed(current: Snapshot, now_ms: int) -> Snapshot:
     """Every marker is written; a producer whose epochs were used up goes on with its next id."""
     state = _COMPLETE_COMMIT if current.state is _PREPARE_COMMIT else _COMPLETE_ABORT
+    if current.branching is not None:
+        current = replace(current, branching=current.branching.when_completed())
     if current.next_producer_id == NO_PRODUCER_ID:
         return replace(current, state=state, partitions=_NOTHING, updated_ms=now_ms)
     return replace(

@@ -26,6 +26,7 @@ from eagleray.protocol.records.header import (
     TimestampType,
 )
 from eagleray.protocol.records.record import NO_TIMESTAMP, NewRecord, Record, encode_record
+from eagleray.protocol.records.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,12 @@ _MARKER_KEY_LENGTH = 4
 _MARKER_VALUE_LENGTH = 6
 _MARKER_BATCH_LENGTH = HEADER_BYTES - LOG_OVERHEAD_BYTES + _MARKER_RECORD_LENGTH + 1
 _MARKER_ATTRIBUTES = TRANSACTIONAL_BIT | CONTROL_BIT
+
+_AT_BASE_TIME = b"\x00" + encode_varint(0)
+"""How a record begins that has no attributes and the time of its batch."""
+
+_NULL = encode_varint(-1)
+_NO_HEADERS = encode_varint(0)
 
 
 def build_batch(
@@ -187,6 +194,43 @@ def build_marker(
         0,  # header count
     )
     return _PREFIX.pack(base_offset, _MARKER_BATCH_LENGTH, leader_epoch, MAGIC, crc32c(summed)) + summed
+
+
+def build_keyed_batch(
+    records: Sequence[tuple[bytes, bytes | None]], *, timestamp_ms: int, base_offset: int, leader_epoch: int
+) -> bytes:
+    """Build a batch of the broker's own records, keys and values alone, of one time and nobody in particular.
+
+    Gives what `build_batch` would, byte for byte, in a third of the time: coordinators write three of these records
+    for each transaction.
+    """
+    encoded: list[bytes] = []
+    for offset_delta, (key, value) in enumerate(records):
+        body = b"".join(
+            (
+                _AT_BASE_TIME,
+                encode_varint(offset_delta),
+                encode_varint(len(key)),
+                key,
+                _NULL if value is None else encode_varint(len(value)) + value,
+                _NO_HEADERS,
+            )
+        )
+        encoded += (encode_varint(len(body)), body)
+    count = len(records)
+    return _assemble(
+        b"".join(encoded),
+        base_offset,
+        leader_epoch,
+        0,  # attributes
+        count - 1,
+        timestamp_ms,
+        timestamp_ms,
+        NO_PRODUCER_ID,
+        NO_PRODUCER_EPOCH,
+        NO_SEQUENCE,
+        count,
+    )
 
 
 def rebuild_batch(batch: RecordBatch, retained: Sequence[Record], *, delete_horizon_ms: int | None) -> bytes:

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.transactions.events import MarkersWritten, SendMarkers, Tick
+from eagleray.broker.messages import Marker
+from eagleray.broker.transactions.events import BranchMarkers, MarkersWritten, SendMarkers, Tick
 from eagleray.broker.transactions.marker_events import (
     NO_LEADER,
     LeadersLearned,
@@ -58,18 +59,34 @@ class MarkerMachine(RuleBasedStateMachine):
     def see_reported(self, report: MarkersWritten) -> None:
         request = self.unreported.pop(report.transactional_id)
         assert (request.coordinator_epoch, request.decision) == (report.coordinator_epoch, report.decision)
-        done = self.settled.get(request.producer, set()) | self.deleted
-        assert request.partitions <= done, "a partition lacks its marker"
+        for part in (request, *request.branches):
+            done = self.settled.get(part.producer, set()) | self.deleted
+            assert part.partitions <= done, "a partition lacks its marker"
 
     # Coordinators
 
-    @rule(name=st.sampled_from(NAMES), partitions=st.frozensets(st.sampled_from(PARTITIONS)), moves=st.booleans())
-    def decided(self, name: str, partitions: frozenset[TopicPartition], moves: bool) -> None:
+    @rule(
+        name=st.sampled_from(NAMES),
+        partitions=st.frozensets(st.sampled_from(PARTITIONS)),
+        of_branches=st.lists(st.frozensets(st.sampled_from(PARTITIONS)), max_size=3),
+        moves=st.booleans(),
+    )
+    def decided(
+        self,
+        name: str,
+        partitions: frozenset[TopicPartition],
+        of_branches: list[frozenset[TopicPartition]],
+        moves: bool,
+    ) -> None:
         before = self.latest.get(name)
         epoch = (1 if before is None else before.coordinator_epoch) + moves
         decision = (0 if before is None else before.decision) + 1
         producer = ProducerIdentity(NAMES.index(name), decision)
-        request = SendMarkers(name, 0, epoch, decision, producer, True, partitions, 2)
+        branches = tuple(
+            BranchMarkers(ProducerIdentity(NAMES.index(name) + 10 * (place + 1), decision), bool(place % 2), written)
+            for place, written in enumerate(of_branches)
+        )
+        request = SendMarkers(name, 0, epoch, decision, producer, True, partitions, 2, branches)
         self.history.append(request)
         self.latest[name] = self.unreported[name] = request
         self.tell(request)
@@ -102,6 +119,7 @@ class MarkerMachine(RuleBasedStateMachine):
         error_codes = []
         for marker in call.markers:
             for partition in marker.partitions:
+                self.see_outcome(marker)
                 error_code = ErrorCode.NONE if all_written else data.draw(ANSWERS)
                 error_codes.append(error_code)
                 if error_code in DONE:
@@ -111,9 +129,14 @@ class MarkerMachine(RuleBasedStateMachine):
         self.tell(MarkersAnswered(leader, call.call_id, () if all_written else tuple(error_codes)))
 
     def give_up(self, producer: ProducerIdentity) -> None:
-        name = NAMES[producer.producer_id]
-        if name in self.unreported and self.unreported[name].producer == producer:
+        name = NAMES[producer.producer_id % 10]
+        if name in self.unreported and self.unreported[name].decision == producer.epoch:
             del self.unreported[name]
+
+    def see_outcome(self, marker: Marker) -> None:
+        """Branches take turns in how they end; the owner commits always."""
+        place = marker.producer.producer_id // 10
+        assert marker.commit is (place == 0 or place % 2 == 0)
 
     @precondition(lambda self: self.calls)
     @rule(data=st.data())

@@ -72,6 +72,19 @@ class BrokerInMemory:
     def end(self, transactional_id: str, producer: ProducerIdentity, *, commit: bool, version: int = 1) -> events.Reply:
         return self._ask(events.EndTransaction(next(self._request_ids), transactional_id, producer, commit, version))
 
+    def begin_branched(self, transactional_id: str, tag: str, *, timeout_ms: int = 60_000) -> events.BranchedReply:
+        return self._ask(events.BeginBranched(next(self._request_ids), transactional_id, tag, timeout_ms))
+
+    def open_branch(self, transactional_id: str, owner: ProducerIdentity) -> ProducerIdentity:
+        reply = self._ask(events.OpenBranch(next(self._request_ids), transactional_id, owner))
+        assert reply.error_code is ErrorCode.NONE
+        return reply.producer
+
+    def end_branched(
+        self, transactional_id: str, owner: ProducerIdentity, *branches: ProducerIdentity, commit: bool = True
+    ) -> events.Reply:
+        return self._ask(events.EndBranched(next(self._request_ids), transactional_id, owner, commit, branches))
+
     def produce(
         self,
         transactional_id: str,
@@ -127,6 +140,8 @@ class BrokerInMemory:
                         self._next_producer_id += 2
                     case events.SendMarkers():
                         self._channel(effect)
+                    case events.BranchedReply():
+                        self._answers[effect.request_id] = effect
                     case events.Reply():
                         self._replied(effect)
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER_ID, ProducerIdentity, TopicPartition
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
     AddPartitions,
+    BeginBranched,
+    BranchedReply,
+    EndBranched,
     EndTransaction,
     Event,
     InitProducerId,
     LogTransition,
     MarkersWritten,
+    OpenBranch,
     PartitionAssigned,
     PartitionLoaded,
     PartitionResigned,
@@ -34,12 +38,13 @@ from eagleray.broker.transactions.log_records import encode_key, encode_value, r
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
+from tests.support.branch_model import BranchModel, branches_of, committed_tag_of, tag_of
 
 _State = TransactionState
 
 NEXT_IN_LOG = {
     None: {_State.EMPTY},
-    _State.EMPTY: {_State.EMPTY, _State.ONGOING, _State.PREPARE_ABORT, None},
+    _State.EMPTY: {_State.EMPTY, _State.ONGOING, _State.PREPARE_COMMIT, _State.PREPARE_ABORT, None},
     _State.ONGOING: {_State.ONGOING, _State.PREPARE_COMMIT, _State.PREPARE_ABORT},
     _State.PREPARE_COMMIT: {_State.COMPLETE_COMMIT},
     _State.PREPARE_ABORT: {_State.COMPLETE_ABORT},
@@ -62,12 +67,14 @@ class LogModel:
         self.highest_epoch: dict[int, int] = {}
         self.decisions: dict[str, tuple[int, Snapshot]] = {}
         """The last decision of each id: which record it was, and what it said."""
+        self.branches = BranchModel()
 
     def write(self, transactional_id: str, snapshot: Snapshot | None) -> None:
         before = self.state.get(transactional_id)
         before_state = None if before is None else before.state
         after_state = None if snapshot is None else snapshot.state
         assert after_state in NEXT_IN_LOG[before_state], f"{before_state} is followed by {after_state}"
+        self.branches.see(before, snapshot)
         if snapshot is None:
             del self.state[transactional_id]
         else:
@@ -90,10 +97,35 @@ class LogModel:
             assert after.producer_epoch <= before.producer_epoch + 1, "an epoch is left out"
 
 
+def endings_of(decision: Snapshot) -> dict[ProducerIdentity, tuple[bool, frozenset[TopicPartition]]]:
+    """What a decision wants written: for each producer that wrote something, whether it commits, and where."""
+    committed = decision.state is _State.PREPARE_COMMIT
+    endings = {ProducerIdentity(decision.producer_id, decision.producer_epoch): (committed, decision.partitions)}
+    for producer_id, branch in branches_of(decision).items():
+        assert committed or not branch.is_committed, "a branch outlives its transaction"
+        endings[ProducerIdentity(producer_id, 1)] = branch.is_committed, branch.partitions
+    return {producer: ending for producer, ending in endings.items() if ending[1]}
+
+
 def holder_of(snapshot: Snapshot) -> ProducerIdentity:
     if snapshot.next_producer_id != NO_PRODUCER_ID:
         return ProducerIdentity(snapshot.next_producer_id, snapshot.next_producer_epoch)
     return ProducerIdentity(snapshot.producer_id, snapshot.producer_epoch)
+
+
+def endings_in(markers: SendMarkers) -> dict[ProducerIdentity, tuple[bool, frozenset[TopicPartition]]]:
+    """What is to be written, as `endings_of` gives it."""
+    assert all(branch.partitions for branch in markers.branches)
+    own = {markers.producer: (markers.commit, markers.partitions)} if markers.partitions else {}
+    return own | {branch.producer: (branch.commit, branch.partitions) for branch in markers.branches}
+
+
+def who_asks(request: Request) -> ProducerIdentity | None:
+    if isinstance(request, InitProducerId):
+        return request.expected
+    if isinstance(request, BeginBranched):
+        return None
+    return request.producer if isinstance(request, AddPartitions | EndTransaction) else request.owner
 
 
 class CoordinatorWorld:
@@ -123,6 +155,8 @@ class CoordinatorWorld:
         self.waiting: dict[int, Request] = {}
         self.at_hand: Request | None = None
         self.identities: dict[str, list[ProducerIdentity]] = {}
+        self.branches: dict[str, list[ProducerIdentity]] = {}
+        """Branches that somebody has been told of, the newest last."""
         self.given_to: dict[ProducerIdentity, object] = {}
         self.fenced_in_memory: set[str] = set()
         """Ids whose producer was to be fenced, which the log did not take."""
@@ -159,11 +193,11 @@ class CoordinatorWorld:
         self.send(PartitionLoaded(LOG_PARTITION, self.coordinator_epoch, loaded))
         sent = {markers.transactional_id: markers for markers in self.markers[before:]}
         decided = {
-            name: snapshot for name, snapshot in loaded.items() if snapshot.state in DECIDED and snapshot.partitions
+            name: snapshot for name, snapshot in loaded.items() if snapshot.state in DECIDED and endings_of(snapshot)
         }
         assert sent.keys() == decided.keys(), "the markers of decided transactions are sent again, and no others"
         assert all(markers.coordinator_epoch == self.coordinator_epoch for markers in sent.values())
-        assert all(sent[name].partitions == decided[name].partitions for name in sent)
+        assert all(endings_in(sent[name]) == endings_of(decided[name]) for name in sent)
 
     def lose_leadership(self, written_bits: int) -> None:
         """What was on its way to the log gets there or not; nobody here is told in time."""
@@ -201,7 +235,7 @@ class CoordinatorWorld:
                 self._on_append(effect)
             elif isinstance(effect, SendMarkers):
                 self._on_markers(effect)
-            elif isinstance(effect, Reply):
+            elif isinstance(effect, Reply | BranchedReply):
                 self._on_reply(effect)
             else:
                 assert isinstance(effect, RequestProducerIds)
@@ -269,7 +303,7 @@ class CoordinatorWorld:
         assert append.transactional_id not in under_way, "two transitions at once"
         if append.snapshot is not None and append.snapshot.state.name.startswith("COMPLETE"):
             index, decision = self.log.decisions[append.transactional_id]
-            assert not decision.partitions or index in self.finished_decisions, "completed without its markers"
+            assert not endings_of(decision) or index in self.finished_decisions, "completed without its markers"
         if isinstance(self.at_hand, InitProducerId) and self.at_hand.expected is not None:
             self._see_named_init_changes(append, self.at_hand.expected)
         self.unwritten.append(append)
@@ -283,24 +317,31 @@ class CoordinatorWorld:
         index, decision = self.log.decisions[markers.transactional_id]
         assert markers.commit is (decision.state is _State.PREPARE_COMMIT)
         assert markers.producer == ProducerIdentity(decision.producer_id, decision.producer_epoch)
-        assert markers.partitions == decision.partitions
+        assert endings_in(markers) == endings_of(decision)
         assert markers.coordinator_epoch == self.coordinator_epoch
         self.markers.append(markers)
         self.marked_decisions[markers] = index
 
-    def _on_reply(self, reply: Reply) -> None:
+    def _on_reply(self, reply: Reply | BranchedReply) -> None:
         request = self.waiting.pop(reply.request_id)
+        assert isinstance(reply, BranchedReply) is isinstance(request, BeginBranched)
         if reply.error_code is not ErrorCode.NONE:
             self._on_refusal(request, reply)
         elif isinstance(request, InitProducerId):
             self._on_identity(request, reply.producer)
         elif isinstance(request, EndTransaction):
             self._on_end(request, reply.producer)
+        elif isinstance(request, BeginBranched):
+            self._on_begun(request, reply)
+        elif isinstance(request, OpenBranch):
+            self._on_opened(request, reply.producer)
+        elif isinstance(request, EndBranched):
+            self._on_branched_end(request, reply.producer)
         else:
             self._on_added(request, reply)
 
     def _on_refusal(self, request: Request, reply: Reply) -> None:
-        who = request.expected if isinstance(request, InitProducerId) else request.producer
+        who = who_asks(request)
         name = request.transactional_id
         if reply.error_code is ErrorCode.PRODUCER_FENCED and who is not None and name not in self.fenced_in_memory:
             logged = self.log.state.get(name)
@@ -314,6 +355,7 @@ class CoordinatorWorld:
         logged = self.log.state[request.transactional_id]
         assert logged.state is _State.EMPTY
         assert holder_of(logged) == producer
+        assert tag_of(logged) is None
         self._give(producer, request.expected or request.request_id)
         self.identities.setdefault(request.transactional_id, []).append(producer)
 
@@ -340,13 +382,49 @@ class CoordinatorWorld:
 
     def _on_added(self, request: AddPartitions, reply: Reply) -> None:
         logged = self.log.state[request.transactional_id]
+        branch = branches_of(logged).get(request.producer.producer_id)
         if request.verify_only and ErrorCode.NONE not in reply.partition_errors:
             return
         assert request.transactional_id not in self.fenced_in_memory, "a fenced producer goes on"
-        assert holder_of(logged) == request.producer or self._is_being_decided(request.transactional_id)
+        is_branch = branch is not None and request.producer.epoch == 0 and logged.state is _State.ONGOING
+        is_known = is_branch or holder_of(logged) == request.producer
+        assert is_known or self._is_being_decided(request.transactional_id)
         if not request.verify_only:
             assert logged.state is _State.ONGOING
-            assert logged.partitions.issuperset(request.partitions)
+            assert (branch if is_branch else logged).partitions.issuperset(request.partitions)
+
+    # Branches
+
+    def _on_begun(self, request: BeginBranched, reply: BranchedReply) -> None:
+        logged = self.log.state[request.transactional_id]
+        assert logged.state is _State.EMPTY
+        assert holder_of(logged) == reply.producer
+        assert (committed_tag_of(logged) == request.tag) is reply.tag_is_committed, "the tag is not told truly"
+        assert tag_of(logged) == (None if reply.tag_is_committed else request.tag)
+        self._give(reply.producer, request.request_id)
+        self.identities.setdefault(request.transactional_id, []).append(reply.producer)
+
+    def _on_opened(self, request: OpenBranch, branch: ProducerIdentity) -> None:
+        assert request.transactional_id not in self.fenced_in_memory, "a fenced owner goes on"
+        logged = self.log.state[request.transactional_id]
+        assert logged.state is _State.ONGOING
+        assert holder_of(logged) == request.owner
+        assert not branches_of(logged)[branch.producer_id].partitions, "a branch is told before it is in the log"
+        self._give(branch, request.request_id)
+        self.branches.setdefault(request.transactional_id, []).append(branch)
+
+    def _on_branched_end(self, request: EndBranched, producer: ProducerIdentity) -> None:
+        name, owner = request.transactional_id, request.owner
+        assert name not in self.fenced_in_memory, "a fenced owner goes on"
+        _, decision = self.log.decisions[name]
+        assert decision.state is (_State.PREPARE_COMMIT if request.commit else _State.PREPARE_ABORT)
+        assert (decision.producer_id, decision.producer_epoch) == (owner.producer_id, owner.epoch + 1)
+        if request.commit:
+            committed = {key for key, branch in branches_of(decision).items() if branch.is_committed}
+            assert committed == {branch.producer_id for branch in request.branches}, "other branches are committed"
+        assert holder_of(self.log.state[name]) == producer
+        self._give(producer, owner)
+        self.identities[name].append(producer)
 
     def _is_being_decided(self, transactional_id: str) -> bool:
         """A verification may be answered from before a decision that is in the log, but not yet delivered."""

@@ -9,12 +9,16 @@ from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
     AddPartitions,
+    BeginBranched,
+    BranchedReply,
     Effect,
+    EndBranched,
     EndTransaction,
     Event,
     InitProducerId,
     LogTransition,
     MarkersWritten,
+    OpenBranch,
     PartitionAssigned,
     PartitionLoaded,
     ProducerIdsReceived,
@@ -73,7 +77,8 @@ class CoordinatorDriver:
         self.records: list[tuple[bytes, bytes | None]] = []
         self.appends: deque[LogTransition] = deque()
         self.markers: deque[SendMarkers] = deque()
-        self.replies: dict[int, Reply] = {}
+        self.written: list[SendMarkers] = []
+        self.replies: dict[int, Reply | BranchedReply] = {}
         self.asked_for_ids = 0
         self._request_id = 0
         for log_partition in range(log_partitions):
@@ -91,7 +96,7 @@ class CoordinatorDriver:
                 self.appends.append(effect)
             elif isinstance(effect, SendMarkers):
                 self.markers.append(effect)
-            elif isinstance(effect, Reply):
+            elif isinstance(effect, Reply | BranchedReply):
                 assert effect.request_id not in self.replies, "a request is answered once"
                 self.replies[effect.request_id] = effect
             else:
@@ -135,6 +140,27 @@ class CoordinatorDriver:
         self.send(EndTransaction(request_id, transactional_id, producer, commit, version))
         return request_id
 
+    def begin_branched(self, tag: str = "batch-1", *, transactional_id: str = TRANSACTIONAL_ID, **fields: int) -> int:
+        request_id = self.next_request_id()
+        self.send(BeginBranched(request_id, transactional_id, tag, **fields))
+        return request_id
+
+    def open_branch(self, owner: ProducerIdentity, transactional_id: str = TRANSACTIONAL_ID) -> int:
+        request_id = self.next_request_id()
+        self.send(OpenBranch(request_id, transactional_id, owner))
+        return request_id
+
+    def end_branched(
+        self,
+        owner: ProducerIdentity,
+        *branches: ProducerIdentity,
+        commit: bool = True,
+        transactional_id: str = TRANSACTIONAL_ID,
+    ) -> int:
+        request_id = self.next_request_id()
+        self.send(EndBranched(request_id, transactional_id, owner, commit, branches))
+        return request_id
+
     def tick(self, after_ms: int = 0) -> list[Effect]:
         self.now_ms += after_ms
         return self.send(Tick())
@@ -158,6 +184,7 @@ class CoordinatorDriver:
     def write_markers(self) -> SendMarkers:
         """Let the oldest markers be written everywhere."""
         markers = self.markers.popleft()
+        self.written.append(markers)
         self.report(markers)
         return markers
 
@@ -176,7 +203,7 @@ class CoordinatorDriver:
 
     # Asking about it
 
-    def reply_to(self, request_id: int) -> Reply:
+    def reply_to(self, request_id: int) -> Reply | BranchedReply:
         return self.replies[request_id]
 
     def error_of(self, request_id: int) -> ErrorCode:
@@ -210,3 +237,34 @@ class CoordinatorDriver:
         reply = self.reply_to(request_id)
         assert reply.error_code is ErrorCode.NONE
         return reply.producer
+
+    def owned(self, tag: str = "batch-1") -> ProducerIdentity:
+        """A driver that has begun a transaction with branches."""
+        request_id = self.begin_branched(tag)
+        self.settle()
+        reply = self.reply_to(request_id)
+        assert (reply.error_code, reply.tag_is_committed) == (ErrorCode.NONE, False)
+        return reply.producer
+
+    def opened(self, owner: ProducerIdentity, *partitions: TopicPartition) -> ProducerIdentity:
+        """A branch in which these partitions have been written."""
+        request_id = self.open_branch(owner)
+        self.settle()
+        reply = self.reply_to(request_id)
+        assert reply.error_code is ErrorCode.NONE
+        if partitions:
+            added = self.add(reply.producer, *partitions, version=2)
+            self.settle()
+            assert self.error_of(added) is ErrorCode.NONE
+        return reply.producer
+
+    def restarted(self) -> CoordinatorDriver:
+        """Another coordinator, which knows nothing but the log; markers that were not written are lost."""
+        successor = CoordinatorDriver(self.config, producer_ids=0, log_partitions=0)
+        successor.now_ms = self.now_ms
+        successor.coordinator_epoch = self.coordinator_epoch + 1
+        successor.records = list(self.records)
+        successor.send(PartitionAssigned(0, successor.coordinator_epoch))
+        successor.send(PartitionLoaded(0, successor.coordinator_epoch, self.logged()))
+        successor.send(ProducerIdsReceived(50_000 * successor.coordinator_epoch, 1000))
+        return successor

@@ -110,3 +110,97 @@ def test_an_open_transaction_outlives_the_coordinator(broker):
     assert broker.end("tx", producer, commit=True).error_code is ErrorCode.NONE
     assert broker.committed(ORDERS) == [b"before", b"after"]
     assert broker.committed(PAYMENTS) == [b"before"]
+
+
+# Transactions with many writers
+
+
+def begun(broker, tag="batch-1"):
+    reply = broker.begin_branched("job", tag)
+    assert (reply.error_code, reply.tag_is_committed) == (ErrorCode.NONE, False)
+    return reply.producer
+
+
+def attempt(broker, owner, value, *partitions):
+    """One attempt of one worker: a branch of its own, written to straight at the leaders."""
+    branch = broker.open_branch("job", owner)
+    for partition in partitions or (ORDERS, PAYMENTS):
+        assert broker.produce("job", branch, partition, value, version=2) is ErrorCode.NONE
+    return branch
+
+
+def test_of_two_attempts_only_the_one_that_is_named_is_seen(broker):
+    owner = begun(broker)
+    attempt(broker, owner, b"task 1, failed", ORDERS)
+    first = attempt(broker, owner, b"task 1")
+    second = attempt(broker, owner, b"task 2", PAYMENTS)
+    assert broker.produce("job", first, ORDERS, b"task 1, more", 1, version=2) is ErrorCode.NONE
+    attempt(broker, owner, b"task 2, speculated")
+    assert broker.produce("job", owner, ORDERS, b"driver", version=2) is ErrorCode.NONE
+    assert broker.committed(ORDERS) == broker.committed(PAYMENTS) == []
+
+    assert broker.end_branched("job", owner, first, second).error_code is ErrorCode.NONE
+    assert broker.committed(ORDERS) == [b"task 1", b"task 1, more", b"driver"]
+    assert broker.committed(PAYMENTS) == [b"task 1", b"task 2"]
+
+
+def test_an_attempt_that_comes_too_late_opens_nothing(broker):
+    owner = begun(broker)
+    named, other = attempt(broker, owner, b"named", ORDERS), attempt(broker, owner, b"other", ORDERS)
+    broker.end_branched("job", owner, named)
+    for branch in (named, other):
+        assert broker.produce("job", branch, ORDERS, b"late", 1, version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
+        late = broker.produce("job", branch, PAYMENTS, b"late", version=2)
+        assert late in (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    assert broker.committed(ORDERS) == [b"named"]
+    # Nothing is left open that readers would have to wait for.
+    producer = broker.init("tx")
+    write_both(broker, producer, b"after")
+    broker.end("tx", producer, commit=True)
+    assert broker.committed(ORDERS) == [b"named", b"after"]
+    assert broker.committed(PAYMENTS) == [b"after"]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_batch_that_is_run_again_is_seen_once(broker, commits):
+    owner = begun(broker)
+    branch = attempt(broker, owner, b"row")
+    broker.loses_marker_calls = True
+    if commits:
+        assert broker.end_branched("job", owner, branch).error_code is ErrorCode.NONE
+    broker.restart_coordinator()
+    broker.loses_marker_calls = False
+    broker.pass_time(1000)
+
+    reply = broker.begin_branched("job", "batch-1")
+    assert reply.error_code is ErrorCode.NONE
+    assert reply.tag_is_committed is commits
+    if not commits:
+        assert broker.produce("job", branch, ORDERS, b"zombie", 1, version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
+        again = attempt(broker, reply.producer, b"row")
+        assert broker.end_branched("job", reply.producer, again).error_code is ErrorCode.NONE
+    assert broker.committed(ORDERS) == broker.committed(PAYMENTS) == [b"row"]
+
+
+def test_one_batch_after_the_other(broker):
+    expected = []
+    for batch in range(3):
+        owner = begun(broker, f"batch-{batch}")
+        branch = attempt(broker, owner, b"%d" % batch)
+        attempt(broker, owner, b"unwanted")
+        broker.end_branched("job", owner, branch)
+        expected.append(b"%d" % batch)
+    assert broker.committed(ORDERS) == broker.committed(PAYMENTS) == expected
+    assert broker.begin_branched("job", "batch-2").tag_is_committed
+
+
+def test_a_job_that_times_out_lets_readers_go_on(broker):
+    owner = broker.begin_branched("job", "batch-1", timeout_ms=1000).producer
+    branch = attempt(broker, owner, b"never ended")
+    broker.pass_time(1001)
+    broker.pass_time(1000)
+    producer = broker.init("tx")
+    write_both(broker, producer, b"after")
+    broker.end("tx", producer, commit=True)
+    assert broker.committed(ORDERS) == broker.committed(PAYMENTS) == [b"after"]
+    assert broker.end_branched("job", owner, branch).error_code is ErrorCode.PRODUCER_FENCED

@@ -12,6 +12,7 @@ from eagleray.protocol.records import (
     RecordBatch,
     TimestampType,
     build_batch,
+    build_keyed_batch,
     build_marker,
     rebuild_batch,
     split_batches,
@@ -182,3 +183,21 @@ class TestRebuilding:
             assert getattr(rebuilt.header, field) == getattr(batch.header, field)
         for field in ("base_offset", "last_offset_delta", "partition_leader_epoch", "is_transactional"):
             assert getattr(rebuilt.header, field) == getattr(batch.header, field)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [(b"key", b"value")],
+        [(b"", b"")],
+        [(b"key", None)],
+        [(b"k" * 2000, b"v" * 200_000), (b"a", None), (b"b", b"")],
+        [(b"%d" % number, b"x" * number) for number in range(1500)],
+    ],
+    ids=["one", "empty", "tombstone", "large", "many"],
+)
+def test_a_keyed_batch_is_what_the_general_builder_would_build(records):
+    general = build_batch(
+        [NewRecord(value, key=key, timestamp=1234) for key, value in records], base_offset=77, leader_epoch=5
+    )
+    assert build_keyed_batch(records, timestamp_ms=1234, base_offset=77, leader_epoch=5) == general

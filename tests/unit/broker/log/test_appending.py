@@ -359,3 +359,24 @@ def test_what_is_read_back_is_what_was_appended(open_log: OpenLog) -> None:
     append(log, sent)
     expected = one_batch(bytes(sent.view)).records()
     assert records_of(everything(log)) == expected
+
+
+def test_the_brokers_own_records_are_one_batch_of_nobody(open_log: OpenLog) -> None:
+    log = open_log()
+    result = log.append_records([(b"a", b"1"), (b"b", None)], leader_epoch=3, now_ms=NOW_MS)
+    assert result == Appended(0, 1)
+    (batch,) = split_batches(everything(log))
+    assert (batch.header.partition_leader_epoch, batch.header.producer_id) == (3, -1)
+    assert [(record.key, record.value, record.timestamp) for record in batch.records()] == [
+        (b"a", b"1", NOW_MS),
+        (b"b", None, NOW_MS),
+    ]
+
+
+def test_the_brokers_own_records_are_fenced_and_limited_as_others_are(open_log: OpenLog) -> None:
+    log = open_log(max_message_bytes=100)
+    log.append_records([(b"a", b"1")], leader_epoch=3, now_ms=NOW_MS)
+    fenced = log.append_records([(b"a", b"2")], leader_epoch=2, now_ms=NOW_MS)
+    large = log.append_records([(b"a", bytes(100))], leader_epoch=3, now_ms=NOW_MS)
+    assert [fenced.error_code, large.error_code] == [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.MESSAGE_TOO_LARGE]
+    assert log.log_end_offset == 1

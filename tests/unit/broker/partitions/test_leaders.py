@@ -2,8 +2,8 @@
 
 import pytest
 
-from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.log import Isolation, LogConfig, PartitionLog
+from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.log import Isolation
 from eagleray.broker.messages import Marker
 from eagleray.broker.partitions.events import (
     Fetch,
@@ -13,57 +13,33 @@ from eagleray.broker.partitions.events import (
     Produce,
     Produced,
     Tick,
-    TransactionVerified,
     VerifyTransaction,
     WriteMarkers,
 )
 from eagleray.broker.partitions.leaders import PartitionLeaders
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, data_batch, offsets_of
+from tests.support.leading import (
+    ELSEWHERE,
+    LEADER_EPOCH,
+    ORDERS,
+    PAYMENTS,
+    PRODUCER,
+    fetch,
+    in_transaction,
+    lead,
+    markers,
+    open_log,
+    open_transaction,
+    plain,
+    verified,
+)
 from tests.support.simulated_disk import SimulatedDisk
-
-ORDERS = TopicPartition("orders", 0)
-PAYMENTS = TopicPartition("payments", 0)
-ELSEWHERE = TopicPartition("elsewhere", 0)
-LEADER_EPOCH = 3
-PRODUCER = ProducerIdentity(7, 0)
 
 
 @pytest.fixture
 def leaders():
-    disk = SimulatedDisk()
-    led = PartitionLeaders()
-    for partition in (ORDERS, PAYMENTS):
-        led.lead(partition, PartitionLog.open(disk, f"/{partition}", LogConfig(), now_ms=NOW_MS), LEADER_EPOCH)
-    return led
-
-
-def plain(request_id, partition=ORDERS, *, acks=-1, count=1):
-    return Produce(request_id, partition, bytes(data_batch(count).view), acks)
-
-
-def in_transaction(request_id, sequence=0, partition=ORDERS, *, producer=PRODUCER, version=1):
-    batch = data_batch(producer_id=producer.producer_id, epoch=producer.epoch, sequence=sequence, transactional=True)
-    return Produce(request_id, partition, bytes(batch.view), -1, "tx", version)
-
-
-def verified(question, error_code=ErrorCode.NONE):
-    return TransactionVerified(question.partition, question.producer.producer_id, question.verification_id, error_code)
-
-
-def markers(request_id, *partitions, commit=True, producer=PRODUCER, version=1, coordinator_epoch=0):
-    return WriteMarkers(request_id, (Marker(producer, commit, coordinator_epoch, version, partitions),))
-
-
-def fetch(request_id, offset=0, *, partitions=(ORDERS,), isolation=Isolation.READ_UNCOMMITTED, **limits):
-    wanted = tuple(FetchPartition(partition, offset, 1024) for partition in partitions)
-    return Fetch(request_id, wanted, isolation, **limits)
-
-
-def open_transaction(leaders):
-    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
-    (answer,) = leaders.handle([verified(question)], NOW_MS)
-    assert answer.error_code is ErrorCode.NONE
+    return lead(SimulatedDisk())
 
 
 # Produce
@@ -82,6 +58,23 @@ def test_without_acks_nothing_is_answered_but_the_batch_is_there(leaders):
     assert leaders.handle([plain(1, acks=0)], NOW_MS) == []
     (answer,) = leaders.handle([plain(2)], NOW_MS)
     assert answer.base_offset == 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        plain(1, ELSEWHERE, acks=0),
+        Produce(1, ORDERS, b"", acks=0),
+        Produce(1, ORDERS, in_transaction(1).records, acks=0),
+    ],
+)
+def test_without_acks_nothing_is_answered_even_where_the_batch_is_refused(leaders, event):
+    assert leaders.handle([event], NOW_MS) == []
+
+
+def test_without_acks_nothing_is_answered_to_a_batch_that_waited_in_vain(leaders):
+    (question,) = leaders.handle([in_transaction(1, acks=0)], NOW_MS)
+    assert leaders.handle([verified(question, ErrorCode.INVALID_TXN_STATE)], NOW_MS) == []
 
 
 def test_a_partition_that_is_led_elsewhere_is_refused(leaders):
@@ -191,6 +184,53 @@ def test_a_marker_makes_the_question_void(leaders):
     assert (refused.request_id, refused.error_code) == (1, ErrorCode.INVALID_TXN_STATE)
     assert answered == MarkersAnswered(2)
     assert leaders.handle([verified(question)], NOW_MS) == []
+
+
+def test_a_batch_that_comes_with_the_confirmation_of_its_transaction_is_not_verified_again(leaders):
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
+    answers = leaders.handle([verified(question), in_transaction(2, 1)], NOW_MS)
+    assert [(one.request_id, one.error_code, one.base_offset) for one in answers] == [
+        (1, ErrorCode.NONE, 0),
+        (2, ErrorCode.NONE, 1),
+    ]
+
+
+def test_a_confirmation_does_not_speak_for_what_comes_behind_the_marker(leaders):
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
+    effects = leaders.handle([verified(question), markers(2, ORDERS), in_transaction(3, 1)], NOW_MS)
+    assert [type(effect) for effect in effects] == [VerifyTransaction, Produced, MarkersAnswered]
+
+
+def test_a_confirmation_does_not_speak_for_another_epoch_that_comes_with_it(leaders):
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
+    successor = in_transaction(2, producer=ProducerIdentity(7, 1))
+    effects = leaders.handle([verified(question), successor], NOW_MS)
+    assert [type(effect) for effect in effects] == [VerifyTransaction, Produced]
+
+
+def test_in_version_2_a_repeated_marker_leaves_the_next_transaction_alone(leaders):
+    successor = ProducerIdentity(7, 1)
+    open_transaction(leaders)
+    leaders.handle([markers(2, ORDERS, producer=successor, version=2)], NOW_MS)
+    (question,) = leaders.handle([in_transaction(3, producer=successor, version=2)], NOW_MS)
+    leaders.handle([markers(4, ORDERS, producer=successor, version=2)], NOW_MS)
+    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    assert (answer.request_id, answer.error_code) == (3, ErrorCode.NONE)
+
+
+def test_in_version_2_a_marker_refuses_the_batches_of_its_own_transaction_that_wait(leaders):
+    leaders.handle([in_transaction(1, version=2)], NOW_MS)
+    refused, _ = leaders.handle([markers(2, ORDERS, producer=ProducerIdentity(7, 1), version=2)], NOW_MS)
+    assert (refused.request_id, refused.error_code) == (1, ErrorCode.INVALID_TXN_STATE)
+
+
+def test_a_marker_that_is_not_taken_leaves_the_batches_that_wait_alone(leaders):
+    leaders.handle([markers(1, ORDERS, coordinator_epoch=5)], NOW_MS)
+    (question,) = leaders.handle([in_transaction(2)], NOW_MS)
+    (fenced,) = leaders.handle([markers(3, ORDERS, coordinator_epoch=4)], NOW_MS)
+    assert fenced.error_codes == (ErrorCode.TRANSACTION_COORDINATOR_FENCED,)
+    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    assert (answer.request_id, answer.error_code) == (2, ErrorCode.NONE)
 
 
 def test_a_transactional_batch_without_a_transactional_id_is_refused(leaders):
@@ -312,3 +352,30 @@ def test_whoever_waits_on_a_partition_that_is_resigned_is_sent_away(leaders):
     assert effects[1].partitions[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert ORDERS not in leaders
     assert log.is_online
+
+
+def test_a_leader_that_takes_over_shows_everything_that_is_in_the_log():
+    disk = SimulatedDisk()
+    lead(disk).handle([plain(1)], NOW_MS)
+    disk.crash_process()
+    log = open_log(disk)
+    assert (log.high_watermark, log.log_end_offset) == (0, 1)
+    successor = PartitionLeaders()
+    successor.lead(ORDERS, log, LEADER_EPOCH + 1)
+    (fetched,) = successor.handle([fetch(2)], NOW_MS)
+    assert offsets_of(fetched.partitions[0].records) == [0]
+
+
+def test_an_answer_to_the_leader_before_is_not_taken_for_one_to_its_successor(leaders):
+    (old_question,) = leaders.handle([in_transaction(1)], NOW_MS)
+    log, _ = leaders.resign(ORDERS)
+    leaders.lead(ORDERS, log, LEADER_EPOCH + 1)
+    (question,) = leaders.handle([in_transaction(2, producer=ProducerIdentity(7, 1))], NOW_MS)
+    assert leaders.handle([verified(old_question)], NOW_MS) == []
+    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    assert (answer.request_id, answer.error_code) == (2, ErrorCode.NONE)
+
+
+def test_a_fetch_sees_the_batches_of_its_own_turn(leaders):
+    _, fetched = leaders.handle([fetch(1), plain(2)], NOW_MS)
+    assert offsets_of(fetched.partitions[0].records) == [0]

@@ -10,7 +10,7 @@ from tests.support.coordinators import snapshot
 
 # From the state before the arrow to each of those behind it.
 WAYS = """
-    EMPTY               -> EMPTY ONGOING PREPARE_ABORT DEAD
+    EMPTY               -> EMPTY ONGOING PREPARE_COMMIT PREPARE_ABORT DEAD
     ONGOING             -> ONGOING PREPARE_COMMIT PREPARE_ABORT PREPARE_EPOCH_FENCE
     PREPARE_COMMIT      -> COMPLETE_COMMIT
     PREPARE_ABORT       -> COMPLETE_ABORT

@@ -5,15 +5,23 @@ import pytest
 
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.messages import Marker
+from eagleray.broker.transactions.branching import Branch, Branching
 from eagleray.broker.transactions.events import (
     AddPartitions,
+    BeginBranched,
+    BranchedReply,
+    BranchMarkers,
+    DescribeTransaction,
     Effect,
+    EndBranched,
     EndTransaction,
     Event,
     InitProducerId,
+    ListTransactions,
     LogTransition,
     MarkersForgotten,
     MarkersWritten,
+    OpenBranch,
     PartitionAssigned,
     PartitionLoaded,
     PartitionResigned,
@@ -22,6 +30,9 @@ from eagleray.broker.transactions.events import (
     RequestProducerIds,
     SendMarkers,
     Tick,
+    TransactionDescribed,
+    TransactionDescription,
+    TransactionsListed,
     TransitionLogged,
     TransitionLost,
 )
@@ -50,6 +61,15 @@ from tests.support.coordinators import ORDERS_0, ORDERS_1, snapshot
 
 PRODUCER = ProducerIdentity(2**40, 3)
 ONGOING = snapshot(TransactionState.ONGOING)
+BRANCHED = snapshot(
+    TransactionState.PREPARE_COMMIT,
+    branching=Branching(
+        tag="batch-2",
+        committed_tag="batch-1",
+        branches={2**40: Branch(frozenset({ORDERS_0, ORDERS_1}), True), 9: Branch()},
+    ),
+)
+DESCRIPTION = TransactionDescription("t", "Ongoing", PRODUCER, 1, 2, 3, (ORDERS_0,), "batch-1", 2)
 
 MESSAGES = [
     InitProducerId(1, None),
@@ -68,6 +88,17 @@ MESSAGES = [
     LogTransition(0, 1, "t", ONGOING),
     LogTransition(0, 1, "t", None),
     SendMarkers("t", 0, 1, 2, PRODUCER, False, frozenset({ORDERS_0}), 2),
+    BeginBranched(1, "t", "batch-1", 5),
+    OpenBranch(1, "t", PRODUCER),
+    EndBranched(1, "t", PRODUCER, True, (PRODUCER, PRODUCER)),
+    BranchedReply(1, ErrorCode.NONE, PRODUCER, True),
+    DescribeTransaction(1, "t"),
+    TransactionDescribed(1, ErrorCode.NONE, DESCRIPTION),
+    ListTransactions(1, ("Ongoing",), (1, 2), 5),
+    TransactionsListed(1, ErrorCode.NONE, (DESCRIPTION, DESCRIPTION)),
+    PartitionLoaded(0, 1, {"t": BRANCHED}),
+    LogTransition(0, 1, "t", BRANCHED),
+    SendMarkers("t", 0, 1, 2, PRODUCER, True, frozenset(), 2, (BranchMarkers(PRODUCER, False, frozenset({ORDERS_1})),)),
     RequestProducerIds(),
     Reply(1, ErrorCode.NONE, PRODUCER, (ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE)),
 ]

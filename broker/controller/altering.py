@@ -1,0 +1,115 @@
+"""Topics that there are: how they grow, change their settings, and go."""
+
+from __future__ import annotations
+
+from eagleray.broker.controller.changes import (
+    Change,
+    NodesUnplanned,
+    PartitionsAdded,
+    TopicConfigsChanged,
+    TopicDeleted,
+)
+from eagleray.broker.controller.config import ControllerConfig
+from eagleray.broker.controller.decisions import Decision, decide, names_in, refuse, repeated
+from eagleray.broker.controller.events import (
+    AlterTopicConfigs,
+    DeleteTopics,
+    GrowTopic,
+    StopNodes,
+    TopicResult,
+    TopicsAnswered,
+)
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.new_partitions import Complaint, NewPartitions
+from eagleray.broker.controller.topic_configs import TopicConfig, check_keys
+from eagleray.broker.controller.topics import INTERNAL_TOPICS, TopicImage
+from eagleray.broker.log.config import InvalidConfig
+from eagleray.protocol.errors import ErrorCode
+
+
+def delete_topics(request: DeleteTopics, image: MetadataImage) -> Decision:
+    """Delete each topic that exists, with the nodes that were dedicated to it."""
+    wrong = repeated(request.names)
+    results = tuple(_delete(name, name in wrong, image) for name in names_in(request))
+    answer = TopicsAnswered(request.request_id, results)
+    deleted = [result for result in results if result.error_code is ErrorCode.NONE]
+    changes: list[Change] = [TopicDeleted(result.name, result.topic_id) for result in deleted]
+    node_ids = _dedicated_to({result.name for result in deleted}, image)
+    if not node_ids:
+        return decide(answer, changes)
+    changes.append(NodesUnplanned(node_ids))
+    return decide(answer, changes, StopNodes(node_ids))
+
+
+def _delete(name: str, is_repeated: bool, image: MetadataImage) -> TopicResult:
+    if is_repeated:
+        return TopicResult(name, ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
+    found = _find(name, image, "deleted")
+    if isinstance(found, Complaint):
+        return TopicResult(name, *found)
+    return TopicResult(name, ErrorCode.NONE, None, found.topic_id, len(found.partitions))
+
+
+def _dedicated_to(names: set[str], image: MetadataImage) -> tuple[int, ...]:
+    nodes = (node for node in image.plan.values() if node.dedicated_to and node.dedicated_to.topic in names)
+    return tuple(sorted(node.node_id for node in nodes))
+
+
+def grow_topic(request: GrowTopic, image: MetadataImage, config: ControllerConfig) -> Decision:
+    """Add partitions after those that a topic has."""
+    topic = _find(request.name, image, "given partitions")
+    if isinstance(topic, Complaint):
+        return refuse(request, *topic)
+    count, partitions = len(topic.partitions), NewPartitions(image, config)
+    if request.partitions <= count:
+        text = f"{request.name} has {count} partitions and was asked to have {request.partitions}; expected more"
+        return refuse(request, ErrorCode.INVALID_PARTITIONS, text)
+    is_dedicated = TopicConfig.parse(topic.configs).is_dedicated
+    complaint = partitions.complaint_about(request.partitions - count, is_dedicated)
+    if complaint is not None:
+        return refuse(request, *complaint)
+    result = TopicResult(request.name, ErrorCode.NONE, None, topic.topic_id, request.partitions)
+    answer = TopicsAnswered(request.request_id, (result,))
+    if request.validate_only:
+        return decide(answer)
+    made = partitions.make(request.name, range(count, request.partitions), is_dedicated)
+    return partitions.decide(answer, [PartitionsAdded(request.name, made)])
+
+
+def alter_configs(request: AlterTopicConfigs, image: MetadataImage) -> Decision:
+    """Set settings of a topic and take others back: all of them, or none where one is not acceptable."""
+    topic = _find(request.name, image, "configured")
+    if isinstance(topic, Complaint):
+        return refuse(request, *topic)
+    merged = topic.configs | request.changes
+    configs = {key: text for key, text in merged.items() if text is not None}
+    text = _complaint_about(configs, request, topic)
+    if text is not None:
+        return refuse(request, ErrorCode.INVALID_CONFIG, text)
+    result = TopicResult(request.name, ErrorCode.NONE, None, topic.topic_id, len(topic.partitions))
+    answer = TopicsAnswered(request.request_id, (result,))
+    if request.validate_only or configs == topic.configs:
+        return decide(answer)
+    return decide(answer, [TopicConfigsChanged(request.name, configs)])
+
+
+def _complaint_about(configs: dict[str, str], request: AlterTopicConfigs, topic: TopicImage) -> str | None:
+    try:
+        # Taking back a setting that does not exist is a slip of the pen, of which its author should hear.
+        check_keys(request.changes)
+        is_dedicated = TopicConfig.parse(configs).is_dedicated
+    except InvalidConfig as invalid:
+        return str(invalid)
+    if is_dedicated != TopicConfig.parse(topic.configs).is_dedicated:
+        return "leader.placement is decided when a topic is created; expected no change of it"
+    return None
+
+
+def _find(name: str, image: MetadataImage, verb: str) -> TopicImage | Complaint:
+    """Return a topic of the users', or say why it cannot be dealt with as they ask."""
+    if name in INTERNAL_TOPICS:
+        return Complaint(ErrorCode.INVALID_REQUEST, f"{name} is the broker's own and cannot be {verb}")
+    topic = image.topics.get(name)
+    if topic is None:
+        return Complaint(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    return topic

@@ -1,0 +1,97 @@
+"""What happens to a cluster's metadata: the records of the metadata log.
+
+A change says what is so from now on and never why, so that applying it needs no decision. One decision is one append:
+all of its changes are in the log, or none.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from eagleray.broker.controller.nodes import NodeRegistration, PlannedNode
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.messages import Message
+
+
+class ClusterCreated(Message, frozen=True, tag=True):
+    """The cluster has a name."""
+
+    cluster_id: str
+
+
+class NodesPlanned(Message, frozen=True, tag=True):
+    """These nodes belong to the cluster, in place of what was planned under the same ids."""
+
+    nodes: tuple[PlannedNode, ...]
+
+
+class NodesUnplanned(Message, frozen=True, tag=True):
+    """These nodes belong to the cluster no longer, nor are they registered."""
+
+    node_ids: tuple[int, ...]
+
+
+class NodeJoined(Message, frozen=True, tag=True):
+    """A planned node has come, or has come back as another incarnation."""
+
+    node: NodeRegistration
+
+
+class TopicCreated(Message, frozen=True, tag=True):
+    """There is a new topic."""
+
+    name: str
+    topic_id: bytes
+    configs: dict[str, str]
+    partitions: tuple[PartitionImage, ...]
+
+
+class TopicDeleted(Message, frozen=True, tag=True):
+    """A topic is gone, with all that it held."""
+
+    name: str
+    topic_id: bytes
+
+
+class PartitionsAdded(Message, frozen=True, tag=True):
+    """A topic has more partitions, after those that it had."""
+
+    name: str
+    partitions: tuple[PartitionImage, ...]
+
+
+class TopicConfigsChanged(Message, frozen=True, tag=True):
+    """These are all the settings that a topic was given."""
+
+    name: str
+    configs: dict[str, str]
+
+
+class NewLeader(Message, frozen=True):
+    """Who leads and keeps one partition, from this leader epoch on."""
+
+    partition: TopicPartition
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+class LeadersChanged(Message, frozen=True, tag=True):
+    """Partitions have another leader, or the same one anew."""
+
+    leaders: tuple[NewLeader, ...]
+
+
+Change: TypeAlias = (
+    ClusterCreated
+    | NodesPlanned
+    | NodesUnplanned
+    | NodeJoined
+    | TopicCreated
+    | TopicDeleted
+    | PartitionsAdded
+    | TopicConfigsChanged
+    | LeadersChanged
+)

@@ -1,0 +1,92 @@
+"""New topics; Kafka's rules for what they may be like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from eagleray.broker.controller.changes import TopicCreated
+from eagleray.broker.controller.config import ControllerConfig
+from eagleray.broker.controller.decisions import Decision, decide, names_in, repeated
+from eagleray.broker.controller.events import CreateTopics, NewTopic, TopicResult, TopicsAnswered
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.names import collision_key, complaint_about
+from eagleray.broker.controller.new_partitions import Complaint, NewPartitions
+from eagleray.broker.controller.topic_configs import TopicConfig
+from eagleray.broker.controller.topics import INTERNAL_TOPICS
+from eagleray.broker.log.config import InvalidConfig
+from eagleray.protocol.errors import ErrorCode
+
+_DEFAULT: Final = -1
+_REPEATED: Final = Complaint(ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
+
+
+def create_topics(
+    request: CreateTopics, image: MetadataImage, config: ControllerConfig, new_topic_id: Callable[[], bytes]
+) -> Decision:
+    """Create each topic that nothing speaks against; the others are refused, each on its own."""
+    creation = _Creation(image, config, None if request.validate_only else new_topic_id)
+    wrong = repeated(topic.name for topic in request.topics)
+    by_name = {topic.name: topic for topic in request.topics}
+    results = [
+        TopicResult(name, *_REPEATED) if name in wrong else creation.add(by_name[name]) for name in names_in(request)
+    ]
+    answer = TopicsAnswered(request.request_id, tuple(results))
+    return decide(answer) if request.validate_only else creation.partitions.decide(answer, creation.topics)
+
+
+class _Creation:
+    """The topics of one request, each checked against those that exist and those before it."""
+
+    def __init__(
+        self, image: MetadataImage, config: ControllerConfig, new_topic_id: Callable[[], bytes] | None
+    ) -> None:
+        self.partitions = NewPartitions(image, config)
+        self.topics: list[TopicCreated] = []
+        self._image = image
+        self._config = config
+        self._new_topic_id = new_topic_id
+        self._names = {collision_key(name): name for name in image.topics}
+
+    def add(self, topic: NewTopic) -> TopicResult:
+        complaint = self._complaint_about_name(topic.name) or self._complaint_about_numbers(topic)
+        if complaint is not None:
+            return TopicResult(topic.name, *complaint)
+        try:
+            config = TopicConfig.parse(topic.configs)
+        except InvalidConfig as invalid:
+            return TopicResult(topic.name, ErrorCode.INVALID_CONFIG, str(invalid))
+        count = self._config.num_partitions if topic.partitions == _DEFAULT else topic.partitions
+        complaint = self.partitions.complaint_about(count, config.is_dedicated)
+        return self._create(topic, count, config) if complaint is None else TopicResult(topic.name, *complaint)
+
+    def _complaint_about_name(self, name: str) -> Complaint | None:
+        if name in INTERNAL_TOPICS:
+            return Complaint(ErrorCode.INVALID_REQUEST, f"{name} is the broker's own and cannot be created")
+        if name in self._image.topics:
+            return Complaint(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
+        text = complaint_about(name)
+        other = self._names.get(collision_key(name))
+        if text is None and other is not None:
+            text = f"{name} collides with topic {other}, because '.' and '_' are the same in the names of metrics"
+        return None if text is None else Complaint(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+
+    def _complaint_about_numbers(self, topic: NewTopic) -> Complaint | None:
+        if topic.partitions != _DEFAULT and topic.partitions < 1:
+            text = f"{topic.partitions} partitions make no topic; expected 1 or more, or -1 for the default"
+            return Complaint(ErrorCode.INVALID_PARTITIONS, text)
+        factor = topic.replication_factor
+        if factor in (_DEFAULT, 1):
+            return None
+        nodes = self.partitions.shared_nodes
+        text = f"the replication factor is {factor}, with {nodes} nodes; expected 1, or -1 for the default"
+        return Complaint(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+
+    def _create(self, topic: NewTopic, count: int, config: TopicConfig) -> TopicResult:
+        self._names[collision_key(topic.name)] = topic.name
+        partitions = self.partitions.make(topic.name, range(count), config.is_dedicated)
+        if self._new_topic_id is None:
+            return TopicResult(topic.name, ErrorCode.NONE, partitions=count)
+        topic_id = self._new_topic_id()
+        self.topics.append(TopicCreated(topic.name, topic_id, dict(topic.configs), partitions))
+        return TopicResult(topic.name, ErrorCode.NONE, None, topic_id, count)

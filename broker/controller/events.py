@@ -1,0 +1,253 @@
+"""What a controller is told, and what it asks for in return."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from eagleray.broker.controller.changes import Change
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import NodeRegistration, PlannedNode
+from eagleray.broker.controller.topics import NO_TOPIC_ID
+from eagleray.broker.messages import Message
+from eagleray.protocol.errors import ErrorCode
+
+__all__ = [
+    "AlterTopicConfigs",
+    "Answer",
+    "ChangesLogged",
+    "ChangesLost",
+    "ConfigsDescribed",
+    "CreateTopics",
+    "Decidable",
+    "DeleteTopics",
+    "DescribeConfigs",
+    "Effect",
+    "Event",
+    "FollowMetadata",
+    "GetMetadata",
+    "GrowTopic",
+    "LogChanges",
+    "MetadataAnswered",
+    "MetadataFollowed",
+    "NewTopic",
+    "NodeRegistered",
+    "NodeRegistration",
+    "PlanAnswered",
+    "PlanNodes",
+    "PlannedNode",
+    "RegisterNode",
+    "StartNodes",
+    "StopNodes",
+    "Tick",
+    "TopicResult",
+    "TopicsAnswered",
+]
+
+# What happens to a controller.
+
+
+class PlanNodes(Message, frozen=True, tag=True):
+    """Supervision says which nodes it keeps running; answered by `PlanAnswered`.
+
+    Dedicated nodes are the controller's own and not named here: they stay in the plan as long as their topics do.
+    """
+
+    request_id: int
+    nodes: tuple[PlannedNode, ...]
+
+
+class RegisterNode(Message, frozen=True, tag=True):
+    """A node has started; answered by `NodeRegistered`. Asking again with the same incarnation changes nothing."""
+
+    request_id: int
+    node: NodeRegistration
+
+
+class NewTopic(Message, frozen=True):
+    """A topic to create; -1 stands for the cluster's default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class CreateTopics(Message, frozen=True, tag=True):
+    """Somebody wants topics; each is created or refused on its own. Answered by `TopicsAnswered`."""
+
+    request_id: int
+    topics: tuple[NewTopic, ...]
+    validate_only: bool = False
+
+
+class DeleteTopics(Message, frozen=True, tag=True):
+    """Somebody wants topics gone; answered by `TopicsAnswered`."""
+
+    request_id: int
+    names: tuple[str, ...]
+
+
+class GrowTopic(Message, frozen=True, tag=True):
+    """Somebody wants a topic to have this many partitions in all; answered by `TopicsAnswered`."""
+
+    request_id: int
+    name: str
+    partitions: int
+    validate_only: bool = False
+
+
+class AlterTopicConfigs(Message, frozen=True, tag=True):
+    """Somebody sets settings of a topic, or takes them back with None; answered by `TopicsAnswered`."""
+
+    request_id: int
+    name: str
+    changes: dict[str, str | None]
+    validate_only: bool = False
+
+
+Decidable: TypeAlias = PlanNodes | RegisterNode | CreateTopics | DeleteTopics | GrowTopic | AlterTopicConfigs
+"""Requests that may change the metadata."""
+
+
+class FollowMetadata(Message, frozen=True, tag=True):
+    """A node knows the metadata as of a version and waits for news; answered by `MetadataFollowed`."""
+
+    request_id: int
+    version: int
+    max_wait_ms: int
+
+
+class GetMetadata(Message, frozen=True, tag=True):
+    """Somebody asks for the metadata, of some topics or of all; any node answers it, by `MetadataAnswered`."""
+
+    request_id: int
+    topics: tuple[str, ...] | None = None
+
+
+class DescribeConfigs(Message, frozen=True, tag=True):
+    """Somebody asks for the settings of a topic; any node answers it, by `ConfigsDescribed`."""
+
+    request_id: int
+    topic: str
+
+
+class ChangesLogged(Message, frozen=True, tag=True):
+    """The metadata log has the changes."""
+
+    token: int
+
+
+class ChangesLost(Message, frozen=True, tag=True):
+    """The metadata log does not have the changes, and never will; whoever asked has to ask again.
+
+    Where nobody can tell whether the log will have them, this is not the event: the controller has to begin anew from
+    what the log holds then.
+    """
+
+    token: int
+    error_code: ErrorCode
+
+
+class Tick(Message, frozen=True, tag=True):
+    """Time has passed."""
+
+
+Event: TypeAlias = Decidable | FollowMetadata | GetMetadata | DescribeConfigs | ChangesLogged | ChangesLost | Tick
+
+
+# What a controller wants to happen.
+
+
+class LogChanges(Message, frozen=True, tag=True):
+    """Append changes to the metadata log, all or none; answered once, by `ChangesLogged` or `ChangesLost`.
+
+    There is never more than one append under way.
+    """
+
+    token: int
+    changes: tuple[Change, ...]
+
+
+class StartNodes(Message, frozen=True, tag=True):
+    """Have supervision start nodes that are planned from now on, and keep them running."""
+
+    nodes: tuple[PlannedNode, ...]
+
+
+class StopNodes(Message, frozen=True, tag=True):
+    """Have supervision stop nodes that are no longer planned."""
+
+    node_ids: tuple[int, ...]
+
+
+class PlanAnswered(Message, frozen=True, tag=True):
+    """The answer to `PlanNodes`: all the nodes to keep running, the dedicated ones too."""
+
+    request_id: int
+    error_code: ErrorCode
+    message: str | None = None
+    nodes: tuple[PlannedNode, ...] = ()
+
+
+class NodeRegistered(Message, frozen=True, tag=True):
+    """The answer to `RegisterNode`: the metadata with the node in it, or why the node may not join."""
+
+    request_id: int
+    error_code: ErrorCode
+    image: MetadataImage | None = None
+    message: str | None = None
+
+
+class MetadataFollowed(Message, frozen=True, tag=True):
+    """The answer to `FollowMetadata`: the changes since the follower's version, or an image to go on from."""
+
+    request_id: int
+    error_code: ErrorCode
+    version: int
+    """Where the follower is after this answer."""
+
+    changes: tuple[Change, ...] = ()
+    image: MetadataImage | None = None
+    """The whole metadata, where the follower's version is too old, or newer than what there is."""
+
+
+class MetadataAnswered(Message, frozen=True, tag=True):
+    """The answer to `GetMetadata`: an image with no more than the topics that were asked for and exist."""
+
+    request_id: int
+    error_code: ErrorCode
+    image: MetadataImage
+
+
+class TopicResult(Message, frozen=True):
+    """What became of one topic."""
+
+    name: str
+    error_code: ErrorCode
+    message: str | None = None
+    topic_id: bytes = NO_TOPIC_ID
+    partitions: int = -1
+
+
+class TopicsAnswered(Message, frozen=True, tag=True):
+    """The answer to a request about topics: one result for each name, in the order in which they first occur."""
+
+    request_id: int
+    results: tuple[TopicResult, ...]
+
+
+class ConfigsDescribed(Message, frozen=True, tag=True):
+    """The answer to `DescribeConfigs`: every setting with the value that counts, and which of them were given."""
+
+    request_id: int
+    error_code: ErrorCode
+    configs: dict[str, str] = msgspec.field(default_factory=dict)
+    explicit: tuple[str, ...] = ()
+
+
+Answer: TypeAlias = (
+    PlanAnswered | NodeRegistered | MetadataFollowed | MetadataAnswered | TopicsAnswered | ConfigsDescribed
+)
+Effect: TypeAlias = LogChanges | StartNodes | StopNodes | Answer

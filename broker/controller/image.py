@@ -1,0 +1,172 @@
+"""The metadata of a cluster as of one moment, and how changes lead from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from eagleray.broker.controller.changes import (
+    Change,
+    ClusterCreated,
+    LeadersChanged,
+    NodeJoined,
+    NodesPlanned,
+    NodesUnplanned,
+    PartitionsAdded,
+    TopicConfigsChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from eagleray.broker.controller.nodes import FIRST_DEDICATED_NODE_ID, NO_NODE, NodeRegistration, PlannedNode
+from eagleray.broker.controller.topics import PartitionImage, TopicImage
+from eagleray.broker.identities import NO_EPOCH, TopicPartition
+from eagleray.broker.messages import Message
+
+
+class MetadataImage(Message, frozen=True, tag=True, gc=True, dict=True):
+    """Everything that the metadata log says, as of one of its records.
+
+    Frozen and safe to share: a change makes another image, which keeps whatever the change is not about. The
+    dictionaries are not to be changed in place.
+    """
+
+    version: int = 0
+    """How many changes have led here; it never falls."""
+
+    cluster_id: str = ""
+    nodes: dict[int, NodeRegistration] = msgspec.field(default_factory=dict)
+    topics: dict[str, TopicImage] = msgspec.field(default_factory=dict)
+    plan: dict[int, PlannedNode] = msgspec.field(default_factory=dict)
+    next_node_id: int = FIRST_DEDICATED_NODE_ID
+    """The first id that no dedicated node has ever had."""
+
+    def find(self, partition: TopicPartition) -> PartitionImage | None:
+        """Return what is known of a partition, if it exists."""
+        topic = self.topics.get(partition.topic)
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+            return None
+        return topic.partitions[partition.partition]
+
+    def leader_of(self, partition: TopicPartition) -> int:
+        """Return the node that leads a partition, or NO_NODE where there is no such partition."""
+        found = self.find(partition)
+        return NO_NODE if found is None else found.leader
+
+    def leader_epoch_of(self, partition: TopicPartition) -> int:
+        """Return the epoch of a partition's leader, or NO_EPOCH where there is no such partition."""
+        found = self.find(partition)
+        return NO_EPOCH if found is None else found.leader_epoch
+
+    def topic_id(self, name: str) -> bytes | None:
+        """Return the id of a topic, if it exists."""
+        topic = self.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def topic_with_id(self, topic_id: bytes) -> TopicImage | None:
+        """Return the topic that has this id, if any."""
+        return self._topics_by_id.get(topic_id)
+
+    def led_by(self, node_id: int) -> tuple[TopicPartition, ...]:
+        """Return the partitions that a node leads; the first question to an image costs a walk over all of them."""
+        return self._led_by_node.get(node_id, ())
+
+    def nodes_with(self, role: str) -> tuple[int, ...]:
+        """Return the planned nodes that have a role, dedicated ones too, in the order of their ids."""
+        return tuple(sorted(node_id for node_id, node in self.plan.items() if role in node.roles))
+
+    def apply(self, changes: Iterable[Change]) -> MetadataImage:
+        """Return the image that these changes lead to; live, in replay and on followers alike."""
+        draft = _Draft(self)
+        for change in changes:
+            draft.apply(change)
+        return draft.finish()
+
+    @cached_property
+    def _topics_by_id(self) -> dict[bytes, TopicImage]:
+        return {topic.topic_id: topic for topic in self.topics.values()}
+
+    @cached_property
+    def _led_by_node(self) -> dict[int, tuple[TopicPartition, ...]]:
+        led: dict[int, list[TopicPartition]] = {}
+        for topic in self.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                led.setdefault(partition.leader, []).append(TopicPartition(topic.name, number))
+        return {node_id: tuple(partitions) for node_id, partitions in led.items()}
+
+
+EMPTY_IMAGE: Final = MetadataImage()
+
+
+class _Draft:
+    """An image in the making: one level of each dictionary is copied, once for all the changes."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._version = image.version
+        self._cluster_id = image.cluster_id
+        self._nodes = dict(image.nodes)
+        self._topics = dict(image.topics)
+        self._plan = dict(image.plan)
+        self._next_node_id = image.next_node_id
+
+    def apply(self, change: Change) -> None:
+        _APPLY[type(change)](self, change)
+        self._version += 1
+
+    def finish(self) -> MetadataImage:
+        return MetadataImage(self._version, self._cluster_id, self._nodes, self._topics, self._plan, self._next_node_id)
+
+    def create_cluster(self, change: ClusterCreated) -> None:
+        self._cluster_id = change.cluster_id
+
+    def plan_nodes(self, change: NodesPlanned) -> None:
+        for node in change.nodes:
+            self._plan[node.node_id] = node
+            if node.dedicated_to is not None:
+                self._next_node_id = max(self._next_node_id, node.node_id + 1)
+
+    def unplan_nodes(self, change: NodesUnplanned) -> None:
+        for node_id in change.node_ids:
+            del self._plan[node_id]
+            self._nodes.pop(node_id, None)
+
+    def join(self, change: NodeJoined) -> None:
+        self._nodes[change.node.node_id] = change.node
+
+    def create_topic(self, change: TopicCreated) -> None:
+        self._topics[change.name] = TopicImage(change.name, change.topic_id, change.configs, change.partitions)
+
+    def delete_topic(self, change: TopicDeleted) -> None:
+        del self._topics[change.name]
+
+    def add_partitions(self, change: PartitionsAdded) -> None:
+        topic = self._topics[change.name]
+        self._topics[change.name] = msgspec.structs.replace(topic, partitions=topic.partitions + change.partitions)
+
+    def change_configs(self, change: TopicConfigsChanged) -> None:
+        self._topics[change.name] = msgspec.structs.replace(self._topics[change.name], configs=change.configs)
+
+    def change_leaders(self, change: LeadersChanged) -> None:
+        touched: dict[str, list[PartitionImage]] = {}
+        for new in change.leaders:
+            name, number = new.partition.topic, new.partition.partition
+            partitions = touched.setdefault(name, list(self._topics[name].partitions))
+            epoch = partitions[number].partition_epoch + 1
+            partitions[number] = PartitionImage(new.leader, new.leader_epoch, new.replicas, new.isr, epoch)
+        for name, partitions in touched.items():
+            self._topics[name] = msgspec.structs.replace(self._topics[name], partitions=tuple(partitions))
+
+
+_APPLY: Final[dict[type, Callable[[_Draft, Any], None]]] = {
+    ClusterCreated: _Draft.create_cluster,
+    NodesPlanned: _Draft.plan_nodes,
+    NodesUnplanned: _Draft.unplan_nodes,
+    NodeJoined: _Draft.join,
+    TopicCreated: _Draft.create_topic,
+    TopicDeleted: _Draft.delete_topic,
+    PartitionsAdded: _Draft.add_partitions,
+    TopicConfigsChanged: _Draft.change_configs,
+    LeadersChanged: _Draft.change_leaders,
+}

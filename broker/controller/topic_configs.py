@@ -1,0 +1,119 @@
+"""Settings of a topic: those of its logs, and those that only the controller and the leaders look at."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from eagleray.broker.log.config import CONFIG_KEYS, InvalidConfig, LogConfig
+
+_INT32_MAX: Final = 2**31 - 1
+_LONGEST_COUNT: Final = len(str(_INT32_MAX))
+
+
+class LeaderPlacement(enum.StrEnum):
+    """Whether partitions share their leaders."""
+
+    SHARED = "shared"
+    DEDICATED = "dedicated"
+    """Each partition has a node of its own, which is started for it."""
+
+
+class CompressionType(enum.StrEnum):
+    """How a topic wants its batches compressed."""
+
+    PRODUCER = "producer"
+    """As the producer has compressed them."""
+
+    UNCOMPRESSED = "uncompressed"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a topic's settings say, parsed and checked."""
+
+    log: LogConfig = LogConfig()
+    leader_placement: LeaderPlacement = LeaderPlacement.SHARED
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+    compression_type: CompressionType = CompressionType.PRODUCER
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, str]) -> TopicConfig:
+        """Build a config from text settings by Kafka's key names; `InvalidConfig` says what to write instead."""
+        check_keys(settings)
+        log = LogConfig.parse({key: text for key, text in settings.items() if key in CONFIG_KEYS})
+        own = {key: parse(key, settings[key]) for key, parse in _PARSERS.items() if key in settings}
+        return cls(log=log, **{key.replace(".", "_"): value for key, value in own.items()})
+
+    @property
+    def is_dedicated(self) -> bool:
+        """Whether each partition has a node of its own."""
+        return self.leader_placement is LeaderPlacement.DEDICATED
+
+    def as_text(self) -> dict[str, str]:
+        """Return every setting with the value that counts, as text that parses to the same config."""
+        texts = {key: _text_of(getattr(self, key.replace(".", "_"))) for key in _PARSERS}
+        return dict(sorted((texts | log_config_as_text(self.log)).items()))
+
+
+def log_config_as_text(config: LogConfig) -> dict[str, str]:
+    """Return every setting of a log as text that `LogConfig.parse` takes for the same config."""
+    texts = {key: _text_of(getattr(config, key.replace(".", "_"))) for key in CONFIG_KEYS if key != "cleanup.policy"}
+    policies = {"compact": config.cleanup_compact, "delete": config.cleanup_delete}
+    return texts | {"cleanup.policy": ",".join(policy for policy, is_set in policies.items() if is_set)}
+
+
+def _text_of(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _parse_choice(choices: type[enum.StrEnum]) -> Callable[[str, str], enum.StrEnum]:
+    def parse(key: str, text: str) -> enum.StrEnum:
+        try:
+            return choices(text)
+        except ValueError:
+            raise InvalidConfig(f"{key} is {text!r}; expected {' or '.join(choices)}") from None
+
+    return parse
+
+
+def _parse_count(key: str, text: str) -> int:
+    is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_COUNT
+    if not (is_number and 1 <= int(text) <= _INT32_MAX):
+        raise InvalidConfig(f"{key} is {text!r}; expected a whole number from 1 to {_INT32_MAX}")
+    return int(text)
+
+
+def _parse_boolean(key: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InvalidConfig(f"{key} is {text!r}; expected true or false")
+    return text.lower() == "true"
+
+
+_PARSERS: Final[dict[str, Callable[[str, str], Any]]] = {
+    "leader.placement": _parse_choice(LeaderPlacement),
+    "min.insync.replicas": _parse_count,
+    "unclean.leader.election.enable": _parse_boolean,
+    "compression.type": _parse_choice(CompressionType),
+}
+
+TOPIC_CONFIG_KEYS: Final = CONFIG_KEYS | frozenset(_PARSERS)
+"""Every setting that a topic may be given."""
+
+
+def check_keys(keys: Iterable[str]) -> None:
+    """Refuse settings that do not exist."""
+    for key in keys:
+        if key not in TOPIC_CONFIG_KEYS:
+            nearest = difflib.get_close_matches(key, sorted(TOPIC_CONFIG_KEYS), n=1)
+            every = ", ".join(sorted(TOPIC_CONFIG_KEYS))
+            hint = f"did you mean {nearest[0]}?" if nearest else f"expected one of {every}"
+            raise InvalidConfig(f"unknown topic setting {key!r}; {hint}")

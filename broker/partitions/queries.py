@@ -1,0 +1,123 @@
+"""Questions about one partition that are answered from its log at once, and the deletion of records."""
+
+from __future__ import annotations
+
+from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.log import LogError, OffsetOutOfRange, TimestampedOffset
+from eagleray.broker.log.producer_state import ProducerEntry
+from eagleray.broker.partitions.events import (
+    EARLIEST_TIMESTAMP,
+    LARGEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    NO_TIMESTAMP,
+    TO_HIGH_WATERMARK,
+    DeleteRecords,
+    DescribePartition,
+    DescribeProducers,
+    ListOffset,
+    OffsetListed,
+    PartitionDescribed,
+    ProducerDescription,
+    ProducersDescribed,
+    Query,
+    QueryAnswer,
+    RecordsDeleted,
+)
+from eagleray.broker.partitions.leader import PartitionLeader
+from eagleray.protocol.errors import ErrorCode
+
+_ANSWERS: dict[type[Query], type[QueryAnswer]] = {
+    ListOffset: OffsetListed,
+    DeleteRecords: RecordsDeleted,
+    DescribeProducers: ProducersDescribed,
+    DescribePartition: PartitionDescribed,
+}
+
+
+def answer_query(leader: PartitionLeader | None, query: Query) -> QueryAnswer:
+    """Answer a query by the partition's leader, if it is here and its log serves."""
+    if leader is None:
+        return _refused(query, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if not leader.log.is_online:
+        return _refused(query, ErrorCode.KAFKA_STORAGE_ERROR)
+    try:
+        return _answer(leader, query)
+    except OffsetOutOfRange:
+        return _refused(query, ErrorCode.OFFSET_OUT_OF_RANGE)
+    except LogError as error:
+        leader.note_failure(error)
+        return _refused(query, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _refused(query: Query, error_code: ErrorCode) -> QueryAnswer:
+    return _ANSWERS[type(query)](query.request_id, error_code)
+
+
+def _answer(leader: PartitionLeader, query: Query) -> QueryAnswer:
+    match query:
+        case ListOffset():
+            return _list_offset(leader, query)
+        case DeleteRecords():
+            return _delete_records(leader, query)
+        case DescribeProducers():
+            producers = tuple(_describe_producer(entry) for entry in leader.log.producers)
+            return ProducersDescribed(query.request_id, ErrorCode.NONE, producers)
+        case DescribePartition():
+            return _describe_partition(leader, query)
+
+
+def _list_offset(leader: PartitionLeader, query: ListOffset) -> OffsetListed:
+    error_code = leader.check_leader_epoch(query.leader_epoch)
+    if error_code is ErrorCode.NONE and query.timestamp < LARGEST_TIMESTAMP:
+        error_code = ErrorCode.INVALID_TIMESTAMP
+    if error_code is not ErrorCode.NONE:
+        return OffsetListed(query.request_id, error_code)
+    found = _find_offset(leader, query)
+    if found is None:
+        return OffsetListed(query.request_id, ErrorCode.NONE)
+    leader_epoch = leader.log.epochs.epoch_at(found.offset)
+    return OffsetListed(query.request_id, ErrorCode.NONE, found.offset, found.timestamp_ms, leader_epoch)
+
+
+def _find_offset(leader: PartitionLeader, query: ListOffset) -> TimestampedOffset | None:
+    log = leader.log
+    if query.timestamp == LATEST_TIMESTAMP:
+        return TimestampedOffset(NO_TIMESTAMP, log.readable_end(query.isolation))
+    if query.timestamp == EARLIEST_TIMESTAMP:
+        return TimestampedOffset(NO_TIMESTAMP, log.log_start_offset)
+    if query.timestamp == LARGEST_TIMESTAMP:
+        return log.offset_of_largest_timestamp(query.isolation)
+    return log.offset_for_timestamp(query.timestamp, query.isolation)
+
+
+def _delete_records(leader: PartitionLeader, query: DeleteRecords) -> RecordsDeleted:
+    log = leader.log
+    if not log.config.cleanup_delete:
+        # Whoever compacts keeps the last value of each key for good, and counts on it.
+        return RecordsDeleted(query.request_id, ErrorCode.POLICY_VIOLATION)
+    before_offset = log.high_watermark if query.before_offset == TO_HIGH_WATERMARK else query.before_offset
+    return RecordsDeleted(query.request_id, ErrorCode.NONE, log.delete_records(before_offset))
+
+
+def _describe_producer(entry: ProducerEntry) -> ProducerDescription:
+    return ProducerDescription(
+        ProducerIdentity(entry.producer_id, entry.epoch),
+        entry.last_sequence,
+        entry.last_timestamp_ms,
+        entry.coordinator_epoch,
+        entry.open_since_offset,
+    )
+
+
+def _describe_partition(leader: PartitionLeader, query: DescribePartition) -> PartitionDescribed:
+    log = leader.log
+    return PartitionDescribed(
+        query.request_id,
+        ErrorCode.NONE,
+        leader.leader_epoch,
+        log.log_start_offset,
+        log.last_stable_offset,
+        log.high_watermark,
+        log.log_end_offset,
+        log.size_bytes,
+    )

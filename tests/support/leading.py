@@ -1,0 +1,95 @@
+"""Short ways to tell the leaders of partitions what to do."""
+
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.log import Isolation, LogConfig, PartitionLog
+from eagleray.broker.messages import Marker
+from eagleray.broker.partitions.events import (
+    Fetch,
+    FetchPartition,
+    Produce,
+    TransactionVerified,
+    VerifyTransaction,
+    WriteMarkers,
+)
+from eagleray.broker.partitions.leaders import PartitionLeaders
+from eagleray.protocol.errors import ErrorCode
+from tests.support.batches import NOW_MS, data_batch
+from tests.support.simulated_disk import SimulatedDisk
+
+ORDERS = TopicPartition("orders", 0)
+PAYMENTS = TopicPartition("payments", 0)
+ELSEWHERE = TopicPartition("elsewhere", 0)
+LEADER_EPOCH = 3
+PRODUCER = ProducerIdentity(7, 0)
+
+
+def open_log(disk: SimulatedDisk, partition: TopicPartition = ORDERS, config: LogConfig | None = None) -> PartitionLog:
+    """Open the log of a partition in a directory of its own."""
+    return PartitionLog.open(disk, f"/{partition}", config or LogConfig(), now_ms=NOW_MS)
+
+
+def lead(disk: SimulatedDisk, config: LogConfig | None = None) -> PartitionLeaders:
+    """Lead `ORDERS` and `PAYMENTS` on a disk."""
+    leaders = PartitionLeaders()
+    for partition in (ORDERS, PAYMENTS):
+        leaders.lead(partition, open_log(disk, partition, config), LEADER_EPOCH)
+    return leaders
+
+
+def plain(request_id: int, partition: TopicPartition = ORDERS, *, acks: int = -1, **batch: object) -> Produce:
+    """Produce a batch without a transaction."""
+    return Produce(request_id, partition, bytes(data_batch(**batch).view), acks)
+
+
+def in_transaction(
+    request_id: int,
+    sequence: int = 0,
+    partition: TopicPartition = ORDERS,
+    *,
+    producer: ProducerIdentity = PRODUCER,
+    version: int = 1,
+    acks: int = -1,
+    **batch: object,
+) -> Produce:
+    """Produce a batch of a transaction."""
+    data = data_batch(
+        producer_id=producer.producer_id, epoch=producer.epoch, sequence=sequence, transactional=True, **batch
+    )
+    return Produce(request_id, partition, bytes(data.view), acks, "tx", version)
+
+
+def verified(question: VerifyTransaction, error_code: ErrorCode = ErrorCode.NONE) -> TransactionVerified:
+    """Answer a leader's question as the coordinator does."""
+    return TransactionVerified(question.partition, question.producer.producer_id, question.verification_id, error_code)
+
+
+def markers(
+    request_id: int,
+    *partitions: TopicPartition,
+    commit: bool = True,
+    producer: ProducerIdentity = PRODUCER,
+    version: int = 1,
+    coordinator_epoch: int = 0,
+) -> WriteMarkers:
+    """End one producer's transaction."""
+    return WriteMarkers(request_id, (Marker(producer, commit, coordinator_epoch, version, partitions),))
+
+
+def fetch(
+    request_id: int,
+    offset: int = 0,
+    *,
+    partitions: tuple[TopicPartition, ...] = (ORDERS,),
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    **limits: int,
+) -> Fetch:
+    """Fetch from one offset of some partitions."""
+    wanted = tuple(FetchPartition(partition, offset, 1024) for partition in partitions)
+    return Fetch(request_id, wanted, isolation, **limits)
+
+
+def open_transaction(leaders: PartitionLeaders) -> None:
+    """Have the first batch of `PRODUCER` in `ORDERS`."""
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
+    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    assert answer.error_code is ErrorCode.NONE

@@ -1,0 +1,61 @@
+"""The metadata log's records: changes one by one, or an image that stands for all before it."""
+
+import msgspec
+import pytest
+
+from eagleray.broker.controller.changes import ClusterCreated, TopicDeleted
+from eagleray.broker.controller.events import DeleteTopics
+from eagleray.broker.controller.image import EMPTY_IMAGE
+from eagleray.broker.controller.log_records import (
+    decode_image,
+    decode_record,
+    encode_change,
+    encode_changes,
+    encode_image,
+    replay,
+)
+from tests.support.controllers import PLAN, ControllerDriver, planned_driver
+
+
+def busy_driver() -> ControllerDriver:
+    driver = planned_driver()
+    driver.create("orders", 3, retention_ms="1000")
+    driver.create("payments", 2, leader_placement="dedicated")
+    driver.create("gone")
+    driver.ask(DeleteTopics, ("gone",))
+    driver.register(PLAN[2], 2**64 - 1)
+    return driver
+
+
+def test_replay_of_the_log_is_the_live_image():
+    driver = busy_driver()
+    assert driver.replayed() == driver.image
+
+
+def test_an_image_survives_being_a_record():
+    image = busy_driver().image
+    assert decode_image(encode_image(image)) == image
+    assert decode_record(encode_image(image)) == image
+
+
+def test_an_image_stands_for_everything_before_it():
+    driver = busy_driver()
+    snapshot = encode_image(driver.image)
+    driver.create("later")
+    records = [encode_change(ClusterCreated("another")), snapshot, *driver.batches[-1]]
+    assert replay(records) == driver.image
+    assert replay(driver.batches[-1], decode_image(snapshot)) == driver.image
+
+
+def test_replay_of_nothing_is_the_image_of_nothing():
+    assert replay([]) == EMPTY_IMAGE
+
+
+def test_a_change_is_no_image():
+    with pytest.raises(msgspec.ValidationError):
+        decode_image(encode_change(TopicDeleted("orders", bytes(16))))
+
+
+def test_changes_are_records_in_order():
+    changes = (ClusterCreated("a"), TopicDeleted("orders", bytes(16)))
+    assert tuple(map(decode_record, encode_changes(changes))) == changes

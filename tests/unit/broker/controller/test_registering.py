@@ -1,0 +1,79 @@
+"""Nodes that come, and come back: each life of a node leads at epochs that no life before it had."""
+
+import msgspec
+
+from eagleray.broker.controller.events import PlannedNode, RegisterNode
+from eagleray.broker.identities import TopicPartition
+from eagleray.protocol.errors import ErrorCode
+from tests.support.controllers import PLAN, planned_driver, registration
+
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+LEADER = PLAN[2]
+
+
+def test_a_node_that_comes_is_answered_with_the_image_that_has_it():
+    driver = planned_driver()
+    answer = driver.register(LEADER, 77)
+    assert answer.error_code is ErrorCode.NONE
+    assert answer.image == driver.image
+    assert answer.image.nodes[2] == registration(LEADER, 77)
+
+
+def test_another_incarnation_bumps_the_epochs_of_what_it_leads_in_the_same_append():
+    driver = planned_driver()
+    driver.create("orders", 2)
+    driver.register(LEADER, 1)
+    appends = len(driver.batches)
+    driver.register(LEADER, 2)
+    assert len(driver.batches) == appends + 1
+    assert driver.image.leader_epoch_of(ORDERS_0) == 2
+    assert driver.image.leader_epoch_of(ORDERS_1) == 0
+    partition = driver.image.find(ORDERS_0)
+    assert (partition.leader, partition.replicas, partition.partition_epoch) == (2, (2,), 2)
+
+
+def test_the_same_incarnation_again_changes_nothing_and_is_answered_alike():
+    driver = planned_driver()
+    driver.create("orders", 2)
+    driver.register(LEADER, 1)
+    before, appends = driver.image, len(driver.batches)
+    answer = driver.register(LEADER, 1)
+    assert (answer.error_code, answer.image) == (ErrorCode.NONE, before)
+    assert len(driver.batches) == appends
+
+
+def test_an_incarnation_that_listens_elsewhere_is_found_there_at_the_same_epoch():
+    driver = planned_driver()
+    driver.create("orders", 2)
+    driver.register(LEADER, 1)
+    moved = msgspec.structs.replace(registration(LEADER, 1), port=1234)
+    assert driver.ask(RegisterNode, moved).error_code is ErrorCode.NONE
+    assert driver.image.nodes[2].port == 1234
+    assert driver.image.leader_epoch_of(ORDERS_0) == 1
+
+
+def test_a_node_that_is_not_planned_may_not_join():
+    driver = planned_driver()
+    answer = driver.register(PlannedNode(9, ("leader",)))
+    assert answer.error_code is ErrorCode.INVALID_REGISTRATION
+    assert "node 9 is not planned" in answer.message
+    assert 9 not in driver.image.nodes
+
+
+def test_a_node_with_other_roles_than_planned_may_not_join():
+    driver = planned_driver()
+    answer = driver.register(PlannedNode(2, ("leader", "groups")))
+    assert answer.error_code is ErrorCode.INVALID_REGISTRATION
+    assert "planned with ['leader']" in answer.message
+
+
+def test_the_order_of_roles_does_not_matter():
+    driver = planned_driver()
+    assert driver.register(PlannedNode(1, ("groups", "coordinator"))).error_code is ErrorCode.NONE
+
+
+def test_a_restarted_coordinator_has_new_coordinator_epochs():
+    driver = planned_driver()
+    driver.register(PLAN[1], 1)
+    driver.register(PLAN[1], 2)
+    assert {partition.leader_epoch for partition in driver.image.topics["__transaction_state"].partitions} == {2}

@@ -1,0 +1,77 @@
+"""Settings of topics as text, and back."""
+
+import pytest
+
+from eagleray.broker.controller.topic_configs import (
+    TOPIC_CONFIG_KEYS,
+    CompressionType,
+    LeaderPlacement,
+    TopicConfig,
+    log_config_as_text,
+)
+from eagleray.broker.log.config import Flush, InvalidConfig, LogConfig, TimestampType
+
+
+def test_what_is_not_set_keeps_its_default():
+    assert TopicConfig.parse({}) == TopicConfig()
+    assert TopicConfig().log == LogConfig()
+
+
+def test_settings_of_the_log_and_of_the_broker_are_told_apart():
+    config = TopicConfig.parse(
+        {
+            "retention.ms": "5",
+            "leader.placement": "dedicated",
+            "min.insync.replicas": "2",
+            "unclean.leader.election.enable": "TRUE",
+            "compression.type": "zstd",
+        }
+    )
+    assert config == TopicConfig(
+        log=LogConfig(retention_ms=5),
+        leader_placement=LeaderPlacement.DEDICATED,
+        min_insync_replicas=2,
+        unclean_leader_election_enable=True,
+        compression_type=CompressionType.ZSTD,
+    )
+    assert config.is_dedicated
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TopicConfig(),
+        TopicConfig(
+            log=LogConfig(
+                cleanup_compact=True,
+                min_cleanable_dirty_ratio=0.25,
+                message_timestamp_type=TimestampType.LOG_APPEND_TIME,
+                flush=Flush.COMMIT,
+                retention_bytes=7,
+            ),
+            leader_placement=LeaderPlacement.DEDICATED,
+            unclean_leader_election_enable=True,
+            compression_type=CompressionType.LZ4,
+            min_insync_replicas=3,
+        ),
+        TopicConfig(log=LogConfig(cleanup_compact=True, cleanup_delete=False)),
+    ],
+)
+def test_every_config_is_the_text_that_parses_to_it(config):
+    texts = config.as_text()
+    assert set(texts) == TOPIC_CONFIG_KEYS
+    assert TopicConfig.parse(texts) == config
+    assert LogConfig.parse(log_config_as_text(config.log)) == config.log
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "1.0", "x", "٣", "2147483648", "9" * 5000, "1" + "0" * 5000, "0" * 10 + "5" * 5000]
+)
+def test_counts_are_whole_numbers_in_range(text):
+    with pytest.raises(InvalidConfig, match=r"min\.insync\.replicas"):
+        TopicConfig.parse({"min.insync.replicas": text})
+
+
+def test_a_setting_that_resembles_none_is_answered_with_all_there_are():
+    with pytest.raises(InvalidConfig, match=r"expected one of cleanup\.policy, compression\.type"):
+        TopicConfig.parse({"zzz": "1"})

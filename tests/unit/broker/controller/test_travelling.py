@@ -1,0 +1,100 @@
+"""Events, effects and changes travel between nodes as bytes; all of them arrive as they were sent."""
+
+import msgspec
+import pytest
+
+from eagleray.broker.controller import changes
+from eagleray.broker.controller.events import (
+    AlterTopicConfigs,
+    ChangesLogged,
+    ChangesLost,
+    ConfigsDescribed,
+    CreateTopics,
+    DeleteTopics,
+    DescribeConfigs,
+    Effect,
+    Event,
+    FollowMetadata,
+    GetMetadata,
+    GrowTopic,
+    LogChanges,
+    MetadataAnswered,
+    MetadataFollowed,
+    NewTopic,
+    NodeRegistered,
+    PlanAnswered,
+    PlannedNode,
+    PlanNodes,
+    RegisterNode,
+    StartNodes,
+    StopNodes,
+    Tick,
+    TopicResult,
+    TopicsAnswered,
+)
+from eagleray.broker.controller.log_records import decode_record, encode_change
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
+from eagleray.protocol.errors import ErrorCode
+from tests.support.controllers import PLAN, planned_driver, registration
+
+ORDERS_0 = TopicPartition("orders", 0)
+DEDICATED = PlannedNode(1000, ("leader",), ORDERS_0)
+PARTITION = PartitionImage(1, 2, (1, 2), (1,), 3)
+IMAGE = planned_driver().image
+
+CHANGES = (
+    changes.ClusterCreated("c"),
+    changes.NodesPlanned((*PLAN, DEDICATED)),
+    changes.NodesUnplanned((1, 2)),
+    changes.NodeJoined(registration(PLAN[0])),
+    changes.TopicCreated("orders", b"1" * 16, {"a": "b"}, (PARTITION,)),
+    changes.TopicDeleted("orders", b"1" * 16),
+    changes.PartitionsAdded("orders", (PARTITION,)),
+    changes.TopicConfigsChanged("orders", {"a": "b"}),
+    changes.LeadersChanged((changes.NewLeader(ORDERS_0, 1, 2, (1,), (1,)),)),
+)
+EVENTS = (
+    PlanNodes(1, (*PLAN, DEDICATED)),
+    RegisterNode(1, registration(PLAN[0])),
+    CreateTopics(1, (NewTopic("orders", 3, 1, {"a": "b"}),), True),
+    DeleteTopics(1, ("orders",)),
+    GrowTopic(1, "orders", 3, True),
+    AlterTopicConfigs(1, "orders", {"a": None, "b": "c"}, True),
+    FollowMetadata(1, 2, 3),
+    GetMetadata(1),
+    GetMetadata(1, ("orders",)),
+    DescribeConfigs(1, "orders"),
+    ChangesLogged(1),
+    ChangesLost(1, ErrorCode.KAFKA_STORAGE_ERROR),
+    Tick(),
+)
+EFFECTS = (
+    LogChanges(1, CHANGES),
+    StartNodes((DEDICATED,)),
+    StopNodes((1000,)),
+    PlanAnswered(1, ErrorCode.NONE, None, PLAN),
+    NodeRegistered(1, ErrorCode.NONE, IMAGE),
+    NodeRegistered(1, ErrorCode.INVALID_REGISTRATION, None, "no"),
+    MetadataFollowed(1, ErrorCode.NONE, 3, CHANGES),
+    MetadataFollowed(1, ErrorCode.NONE, 3, (), IMAGE),
+    MetadataAnswered(1, ErrorCode.NONE, IMAGE),
+    TopicsAnswered(1, (TopicResult("orders", ErrorCode.NONE, "m", b"1" * 16, 3),)),
+    ConfigsDescribed(1, ErrorCode.NONE, {"a": "b"}, ("a",)),
+)
+
+
+def test_there_is_a_sample_of_every_kind():
+    assert {type(event) for event in EVENTS} == set(Event.__args__)
+    assert {type(effect) for effect in EFFECTS} == set(Effect.__args__)
+    assert {type(change) for change in CHANGES} == set(changes.Change.__args__)
+
+
+@pytest.mark.parametrize("message", [*EVENTS, *EFFECTS], ids=lambda message: type(message).__name__)
+def test_messages_arrive_as_they_were_sent(message):
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Event | Effect) == message
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
+def test_changes_are_read_as_they_were_written(change):
+    assert decode_record(encode_change(change)) == change
