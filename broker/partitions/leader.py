@@ -9,7 +9,7 @@ import msgspec
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.log import Appended, Flush, LogError, NewMarker, PartitionLog, Rejection
 from eagleray.broker.log.producer_state import NO_OFFSET
-from eagleray.broker.messages import IMPLICIT_VERSION
+from eagleray.broker.messages import IMPLICIT_VERSION, last_epoch_ended_by
 from eagleray.broker.partitions.events import (
     NO_LEADER_EPOCH,
     Effect,
@@ -189,14 +189,10 @@ class PartitionLeader:
         return [ErrorCode.NONE if isinstance(result, Appended) else result.error_code for result in results]
 
     def _refuse_late_batches(self, marker: NewMarker) -> None:
-        waiting_epoch = self._verifications.epoch_of(marker.producer_id)
-        # From version 2 on a marker has the epoch that comes after its transaction, in which the next may have begun.
-        is_implicit = marker.transaction_version >= IMPLICIT_VERSION
-        last_epoch = marker.producer_epoch - 1 if is_implicit else marker.producer_epoch
-        if waiting_epoch is not None and waiting_epoch <= last_epoch:
-            late = self._verifications.void(marker.producer_id)
-            message = "the transaction ended before its coordinator had confirmed the batch"
-            self._uncommitted += _all_refused(late, ErrorCode.INVALID_TXN_STATE, message)
+        last_epoch = last_epoch_ended_by(marker.producer_epoch, marker.transaction_version)
+        late = self._verifications.void_up_to(marker.producer_id, last_epoch)
+        message = "the transaction ended before its coordinator had confirmed the batch"
+        self._uncommitted += _all_refused(late, ErrorCode.INVALID_TXN_STATE, message)
 
     def check_leader_epoch(self, epoch: int) -> ErrorCode:
         """Tell whether a client that names a leader epoch speaks of this leader."""

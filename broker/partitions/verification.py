@@ -70,6 +70,11 @@ class Verifications(Generic[Waiting]):
         verification = self._by_producer.pop(producer_id, None)
         return [] if verification is None else verification.waiting
 
+    def void_up_to(self, producer_id: int, last_epoch: int) -> list[Waiting]:
+        """Take back a producer's question if it is about this epoch or an older one; return the batches that waited."""
+        epoch = self.epoch_of(producer_id)
+        return [] if epoch is None or epoch > last_epoch else self.void(producer_id)
+
     def void_all(self) -> list[Waiting]:
         """Take back every question; return the batches that waited."""
         waiting = [batch for verification in self._by_producer.values() for batch in verification.waiting]

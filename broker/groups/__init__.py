@@ -1,0 +1,1 @@
+"""Consumer groups: their offsets, committed alone or in a transaction."""

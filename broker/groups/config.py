@@ -1,0 +1,39 @@
+"""Settings of a group coordinator, under Kafka's own names where Kafka has one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+_MINUTE_MS = 60 * 1000
+_DAY_MS = 24 * 60 * _MINUTE_MS
+
+LONGEST_TEXT: Final = (2**15 - 1) // 4
+"""How many characters surely fit into a text of Kafka's records, which has two bytes for its length."""
+
+
+class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How groups are spread, and how long what they have committed is kept."""
+
+    offsets_topic_num_partitions: int = 50
+    offset_metadata_max_bytes: int = 4096
+    """How long the text beside an offset may be; Kafka counts characters, whatever the name says, and so do we."""
+
+    offsets_retention_minutes: int = 7 * 24 * 60
+    offsets_retention_check_interval_ms: int = 10 * _MINUTE_MS
+    producer_id_expiration_ms: int = _DAY_MS
+    """How long to remember the epoch of a producer that has no transaction open; the log has the same setting."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            least = 0 if name == "offset_metadata_max_bytes" else 1
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} has to be {least} or more")
+        if self.offset_metadata_max_bytes > LONGEST_TEXT:
+            raise ValueError(f"offset_metadata_max_bytes has to be {LONGEST_TEXT} or less: records hold no longer text")
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        """How long an offset is kept after its commit."""
+        return self.offsets_retention_minutes * _MINUTE_MS

@@ -1,0 +1,233 @@
+"""What a group coordinator is told, and what it asks for in return."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from eagleray.broker.groups.membership import NO_GENERATION, NO_MEMBER
+from eagleray.broker.groups.state import OffsetsState
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.messages import Marker, Message
+from eagleray.broker.partitions.events import (
+    MarkersAnswered,
+    Tick,
+    TransactionVerified,
+    VerifyTransaction,
+    WriteMarkers,
+)
+from eagleray.protocol.errors import ErrorCode
+
+OFFSETS_TOPIC = "__consumer_offsets"
+NO_OFFSET = -1
+NO_LEADER_EPOCH = -1
+
+
+# What happens to a coordinator.
+
+
+class OffsetToCommit(Message, frozen=True):
+    """How far a group has come in one partition."""
+
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+
+
+class CommitOffsets(Message, frozen=True, tag=True):
+    """A consumer, or an admin, says how far a group has come."""
+
+    request_id: int
+    group: str
+    offsets: tuple[OffsetToCommit, ...]
+    generation: int = NO_GENERATION
+    member_id: str = NO_MEMBER
+    group_instance_id: str | None = None
+
+
+class CommitTransactionOffsets(Message, frozen=True, tag=True):
+    """A producer says how far a group has come once its transaction is committed."""
+
+    request_id: int
+    group: str
+    transactional_id: str
+    producer: ProducerIdentity
+    offsets: tuple[OffsetToCommit, ...]
+    generation: int = NO_GENERATION
+    member_id: str = NO_MEMBER
+    group_instance_id: str | None = None
+    transaction_version: int = 1
+
+
+class FetchOffsets(Message, frozen=True, tag=True):
+    """Somebody wants to know how far a group has come, in some partitions or, with None, in all that it knows."""
+
+    request_id: int
+    group: str
+    partitions: tuple[TopicPartition, ...] | None = None
+    require_stable: bool = False
+
+
+class DeleteOffsets(Message, frozen=True, tag=True):
+    """An admin wants a group to forget some partitions."""
+
+    request_id: int
+    group: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class DeleteGroup(Message, frozen=True, tag=True):
+    """An admin wants a group to be forgotten."""
+
+    request_id: int
+    group: str
+
+
+class ListGroups(Message, frozen=True, tag=True):
+    """Somebody wants the names of all groups that are coordinated here."""
+
+    request_id: int
+
+
+Commit: TypeAlias = CommitOffsets | CommitTransactionOffsets
+Request: TypeAlias = Commit | FetchOffsets | DeleteOffsets | DeleteGroup | ListGroups | WriteMarkers
+
+
+class OffsetsLogged(Message, frozen=True, tag=True):
+    """The log has what a `LogOffsets` wanted in it."""
+
+    token: int
+
+
+class OffsetsLost(Message, frozen=True, tag=True):
+    """The log does not have what a `LogOffsets` or a `LogMarkers` wanted in it, and never will.
+
+    Where nobody can tell whether the log will have it, this is not the event: the coordinator has to resign from the
+    partition and load it again. Otherwise it would answer with other offsets than its successor.
+    """
+
+    token: int
+    error_code: ErrorCode
+
+
+class MarkersLogged(Message, frozen=True, tag=True):
+    """The log has the markers that a `LogMarkers` wanted in it, or has refused some of them."""
+
+    token: int
+    error_codes: tuple[ErrorCode, ...] = ()
+    """One for each marker, in order; none at all where every one was written."""
+
+
+class OffsetsAssigned(Message, frozen=True, tag=True):
+    """This coordinator is to lead a partition of `__consumer_offsets`, at an epoch that none has had before it.
+
+    Until the partition is loaded, clients are told to try again.
+    """
+
+    offsets_partition: int
+    epoch: int
+
+
+class OffsetsLoaded(Message, frozen=True, tag=True):
+    """A partition of `__consumer_offsets` has been read to its end; the coordinator owns the state from now on."""
+
+    offsets_partition: int
+    epoch: int
+    state: OffsetsState
+
+
+class OffsetsResigned(Message, frozen=True, tag=True):
+    """Another coordinator leads a partition of `__consumer_offsets` from now on."""
+
+    offsets_partition: int
+    epoch: int
+
+
+class OffsetsOfTopicDeleted(Message, frozen=True, tag=True):
+    """Topics are deleted; one that gets the name of one of them later begins without offsets."""
+
+    topics: tuple[str, ...]
+
+
+Event: TypeAlias = (
+    Request
+    | TransactionVerified
+    | OffsetsLogged
+    | OffsetsLost
+    | MarkersLogged
+    | OffsetsAssigned
+    | OffsetsLoaded
+    | OffsetsResigned
+    | OffsetsOfTopicDeleted
+    | Tick
+)
+
+
+# What a coordinator wants to happen.
+
+
+class LogOffsets(Message, frozen=True, tag=True):
+    """Append records to a partition of `__consumer_offsets`, all or none; a value of None is a tombstone.
+
+    With a producer they are one transactional batch of it, without a sequence. Answered exactly once, by
+    `OffsetsLogged` or `OffsetsLost`, unless the coordinator resigns from the partition. What is asked for one partition
+    gets into its log in the order in which it was asked for, `LogMarkers` included.
+    """
+
+    offsets_partition: int
+    epoch: int
+    token: int
+    records: tuple[tuple[bytes, bytes | None], ...]
+    producer: ProducerIdentity | None = None
+
+
+class LogMarkers(Message, frozen=True, tag=True):
+    """Append markers to a partition of `__consumer_offsets`, in their order among the `LogOffsets`.
+
+    Answered exactly once, by `MarkersLogged` or, where none is written, by `OffsetsLost`, unless the coordinator
+    resigns from the partition.
+    """
+
+    offsets_partition: int
+    epoch: int
+    token: int
+    markers: tuple[Marker, ...]
+
+
+class OffsetsCommitted(Message, frozen=True, tag=True):
+    """The answer to a commit or a deletion."""
+
+    request_id: int
+    error_code: ErrorCode
+    partition_errors: tuple[ErrorCode, ...] = ()
+    """One for each partition of the request, in its order; none at all where the error code says everything."""
+
+
+class CommittedOffset(Message, frozen=True):
+    """How far a group has come in one partition, or why that cannot be said."""
+
+    partition: TopicPartition
+    error_code: ErrorCode
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+
+
+class OffsetsFetched(Message, frozen=True, tag=True):
+    """The answer to `FetchOffsets`; a partition without an offset has -1."""
+
+    request_id: int
+    error_code: ErrorCode
+    offsets: tuple[CommittedOffset, ...] = ()
+
+
+class GroupsListed(Message, frozen=True, tag=True):
+    """The answer to `ListGroups`."""
+
+    request_id: int
+    error_code: ErrorCode
+    groups: tuple[str, ...] = ()
+
+
+Reply: TypeAlias = OffsetsCommitted | OffsetsFetched | GroupsListed | MarkersAnswered
+Effect: TypeAlias = LogOffsets | LogMarkers | VerifyTransaction | Reply

@@ -1,0 +1,151 @@
+"""What replaying one partition of `__consumer_offsets` gives: the offsets of its groups, decided and undecided.
+
+The live coordinator and a recovery change it by the same few methods, each for one thing that is in the log.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+
+NO_TIME: Final = -1
+NO_COORDINATOR: Final = -1
+
+
+class StoredOffset(msgspec.Struct, frozen=True, gc=False):
+    """An offset that a group has committed for a partition."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+    position: int
+    """Where it stands in the order of the log: its offset there, or a number larger than all that were loaded."""
+
+    expires_ms: int = NO_TIME
+    """When it expires, for one that an old client gave a lifetime of its own."""
+
+
+class Group(msgspec.Struct):
+    """The offsets of one group."""
+
+    offsets: dict[TopicPartition, StoredOffset] = {}
+    pending: dict[int, dict[TopicPartition, StoredOffset]] = {}
+    """By producer id, those of transactions that are not decided."""
+
+    def partitions(self) -> set[TopicPartition]:
+        """Return all partitions that the group has an offset for, decided or not."""
+        return set(self.offsets).union(*self.pending.values())
+
+
+class Producer(msgspec.Struct):
+    """A producer whose transactions have touched this partition."""
+
+    epoch: int
+    coordinator_epoch: int = NO_COORDINATOR
+    """The newest epoch of a transaction coordinator that has ended a transaction of this producer."""
+
+    last_ms: int = NO_TIME
+    is_open: bool = False
+    """Whether it has written and its marker has not come; its offsets may have been deleted meanwhile."""
+
+    groups: set[str] = set()
+    """The groups in which it has pending offsets."""
+
+
+class OffsetsState(msgspec.Struct):
+    """One partition of `__consumer_offsets`: nothing here that its log does not say.
+
+    A group is here as long as it has an offset, decided or not. A producer is here until it has been idle for long.
+    """
+
+    groups: dict[str, Group] = {}
+    producers: dict[int, Producer] = {}
+    next_position: int = 0
+    """Larger than every position in a state that was loaded."""
+
+    def commit(self, group: str, partition: TopicPartition, offset: StoredOffset) -> None:
+        """Take an offset that was committed outside of any transaction."""
+        self._group(group).offsets[partition] = offset
+
+    def commit_in_transaction(
+        self, producer: ProducerIdentity, group: str, partition: TopicPartition, offset: StoredOffset
+    ) -> None:
+        """Take an offset that counts once its transaction is committed."""
+        entry = self._producer(producer, offset.committed_ms)
+        entry.is_open = True
+        entry.groups.add(group)
+        self._group(group).pending.setdefault(producer.producer_id, {})[partition] = offset
+
+    def remove(self, group: str, partition: TopicPartition) -> None:
+        """Take a tombstone: it removes the offset of a partition, and those that transactions hold for it."""
+        known = self.groups.get(group)
+        if known is None:
+            return
+        known.offsets.pop(partition, None)
+        for producer_id in [pid for pid, offsets in known.pending.items() if partition in offsets]:
+            del known.pending[producer_id][partition]
+            if not known.pending[producer_id]:
+                del known.pending[producer_id]
+                self.producers[producer_id].groups.discard(group)
+        self._forget_empty(group, known)
+
+    def end_transaction(self, producer: ProducerIdentity, coordinator_epoch: int, now_ms: int, *, commit: bool) -> None:
+        """Take a marker: what the producer has pending becomes the groups' offsets, or vanishes."""
+        entry = self._producer(producer, now_ms)
+        entry.coordinator_epoch = max(entry.coordinator_epoch, coordinator_epoch)
+        entry.is_open = False
+        groups, entry.groups = entry.groups, set()
+        for name in groups:
+            group = self.groups[name]
+            pending = group.pending.pop(producer.producer_id)
+            if commit:
+                _take_over(group.offsets, pending)
+            self._forget_empty(name, group)
+
+    def topics(self) -> set[str]:
+        """Return the topics that there are offsets of, for whoever knows which of them are deleted."""
+        return {partition.topic for group in self.groups.values() for partition in group.partitions()}
+
+    def forget_producers(self, idle_since_ms: int) -> None:
+        """Forget the producers that have done nothing since, never one with a transaction open."""
+        idle = [
+            producer_id
+            for producer_id, producer in self.producers.items()
+            if not producer.is_open and producer.last_ms <= idle_since_ms
+        ]
+        for producer_id in idle:
+            del self.producers[producer_id]
+
+    def _group(self, name: str) -> Group:
+        group = self.groups.get(name)
+        if group is None:
+            group = self.groups[name] = Group()
+        return group
+
+    def _producer(self, producer: ProducerIdentity, now_ms: int) -> Producer:
+        entry = self.producers.get(producer.producer_id)
+        if entry is None:
+            entry = self.producers[producer.producer_id] = Producer(producer.epoch)
+        entry.epoch = producer.epoch
+        entry.last_ms = now_ms
+        return entry
+
+    def _forget_empty(self, name: str, group: Group) -> None:
+        if not group.offsets and not group.pending:
+            del self.groups[name]
+
+
+def _take_over(offsets: dict[TopicPartition, StoredOffset], pending: dict[TopicPartition, StoredOffset]) -> None:
+    """Let a transaction's offsets count, but for those that were committed before what is there already.
+
+    The later commit wins, not the later marker: otherwise an offset could go back because its transaction was slow,
+    and what a replay gives would depend on what compaction has left of the log.
+    """
+    for partition, offset in pending.items():
+        known = offsets.get(partition)
+        if known is None or known.position < offset.position:
+            offsets[partition] = offset

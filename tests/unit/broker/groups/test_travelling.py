@@ -1,0 +1,59 @@
+"""What goes between nodes travels as bytes, beside the messages of other roles; all of it arrives as it was sent."""
+
+import msgspec
+import pytest
+
+from eagleray.broker.groups import events
+from eagleray.broker.groups.events import (
+    CommitOffsets,
+    CommittedOffset,
+    CommitTransactionOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    FetchOffsets,
+    GroupsListed,
+    ListGroups,
+    OffsetsCommitted,
+    OffsetsFetched,
+    OffsetToCommit,
+)
+from eagleray.broker.messages import Message
+from eagleray.broker.partitions import events as leader_events
+from eagleray.broker.transactions import events as coordinator_events
+from eagleray.broker.transactions import marker_events, producer_ids
+from eagleray.protocol.errors import ErrorCode
+from tests.support.groups import ORDERS_0, ORDERS_1, PRODUCER
+
+OFFSETS = (OffsetToCommit(ORDERS_0, 5), OffsetToCommit(ORDERS_1, 2**62, 3, "m"))
+MESSAGES = [
+    CommitOffsets(1, "g", OFFSETS, 3, "m", "host"),
+    CommitTransactionOffsets(1, "g", "t", PRODUCER, OFFSETS, 3, "m", "host", 2),
+    FetchOffsets(1, "g", (ORDERS_0,), True),
+    FetchOffsets(1, "g"),
+    DeleteOffsets(1, "g", (ORDERS_0,)),
+    DeleteGroup(1, "g"),
+    ListGroups(1),
+    OffsetsCommitted(1, ErrorCode.NONE, (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)),
+    OffsetsFetched(1, ErrorCode.NONE, (CommittedOffset(ORDERS_0, ErrorCode.NONE, 5, 3, "m"),)),
+    GroupsListed(1, ErrorCode.NONE, ("g",)),
+]
+ON_THE_LANE = (
+    coordinator_events.Request | coordinator_events.Reply | events.Request | events.Reply | leader_events.Produce
+)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_it_arrives(message: Message):
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=ON_THE_LANE) == message
+    assert message.__struct_fields__[0] == "request_id"
+
+
+def test_no_name_of_a_group_coordinator_is_another_machines():
+    def names(module: object) -> set[str]:
+        found = {name: value for name, value in vars(module).items() if isinstance(value, type)}
+        return {
+            name for name, value in found.items() if issubclass(value, Message) and value.__module__ == module.__name__
+        }
+
+    others = (coordinator_events, marker_events, producer_ids, leader_events)
+    assert names(events).isdisjoint(set().union(*map(names, others)))
