@@ -1,0 +1,73 @@
+"""A Ray cluster of this process's own, on loopback, with a temporary directory that goes when it goes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from typing import Final
+
+import ray
+from ray._private import ray_constants
+
+_log = logging.getLogger(__name__)
+
+LOOPBACK: Final = "127.0.0.1"
+_OBJECT_STORE_BYTES: Final = 100 * 1024 * 1024
+"""The least that Ray takes without complaint; messages do not pass through the object store."""
+
+
+class EmbeddedRay:
+    """Ray, started here and ended here, unless this process has joined a cluster before: then that one is used."""
+
+    def __init__(self, address: str | None = None, *, num_cpus: int | None = None) -> None:
+        self._temporary: str | None = None
+        if ray.is_initialized():
+            return
+        if address is None or address.startswith(LOOPBACK):
+            _stay_on_loopback()
+        if address is not None:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+            return
+        # Sockets have short names, and Ray puts them deep into this directory.
+        self._temporary = tempfile.mkdtemp(prefix="eagleray-")
+        ray.init(
+            num_cpus=num_cpus,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+            object_store_memory=_OBJECT_STORE_BYTES,
+            _node_ip_address=LOOPBACK,
+            _temp_dir=self._temporary,
+        )
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether Ray was started here."""
+        return self._temporary is not None
+
+    def close(self) -> None:
+        """End Ray, where it was started here."""
+        if self._temporary is None:
+            return
+        ray.shutdown()
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary = None
+
+
+def _stay_on_loopback() -> None:
+    """Keep Ray from taking the address of the network card, which it does whatever it is told.
+
+    The environment is for the processes that Ray starts; this one has looked at it when Ray was loaded.
+    """
+    os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
+    ray_constants.ENABLE_RAY_CLUSTER = False
+
+
+def address_of_this_node() -> str:
+    """The address under which other nodes of the Ray cluster reach this one."""
+    this_node = ray.get_runtime_context().get_node_id()
+    nodes: list[dict[str, str]] = ray.nodes()  # type: ignore[no-untyped-call] # Ray has not typed it
+    (address,) = [node["NodeManagerAddress"] for node in nodes if node["NodeID"] == this_node]
+    return str(address)

@@ -1,0 +1,187 @@
+"""The group coordinator: its machine, with the offsets log and the transaction coordinators at hand."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, ClassVar
+
+from eagleray.actors.internal_topic import InternalTopic
+from eagleray.actors.messages import WriteGroupMarkers
+from eagleray.actors.settings import group_config
+from eagleray.actors.shell import Host, Shell
+from eagleray.actors.verifying import Verifier
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import Role
+from eagleray.broker.controller.topics import CONSUMER_OFFSETS
+from eagleray.broker.groups import log_records
+from eagleray.broker.groups.coordinator import GroupCoordinator
+from eagleray.broker.groups.events import (
+    LogMarkers,
+    LogOffsets,
+    MarkersLogged,
+    OffsetsAssigned,
+    OffsetsLoaded,
+    OffsetsLogged,
+    OffsetsLost,
+    OffsetsOfTopicDeleted,
+    OffsetsResigned,
+)
+from eagleray.broker.groups.state import OffsetsState
+from eagleray.broker.log import Appended, LogWriteFailed, NewMarker, Origin
+from eagleray.broker.partitions.events import Tick, VerifyTransaction, WriteMarkers
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import NewRecord, RecordBatch, build_batch, split_batches
+
+_log = logging.getLogger(__name__)
+
+
+class GroupCoordinatorShell(Shell):
+    """Coordinates the groups whose partitions of `__consumer_offsets` the metadata gives to its node.
+
+    Owns: the logs of these partitions. Commits that a turn brings to one partition are appended with one write where
+    no marker lies between them; then the machine is told, in the same turn.
+    """
+
+    role: ClassVar = Role.GROUPS
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._machine = GroupCoordinator(group_config(host.spec.settings))
+        self._topic = InternalTopic(
+            host,
+            CONSUMER_OFFSETS,
+            post=self.post,
+            assigned=OffsetsAssigned,
+            loaded=self._loaded,
+            resigned=OffsetsResigned,
+            replay=log_records.replay,
+        )
+        self._verifier = Verifier(host, self.post)
+
+    def handle(self, events: list[Any]) -> None:
+        """Let the machine take what happened, until nothing follows from it any more."""
+        while events:
+            events = self._append(self._decide(events))
+
+    def _decide(self, events: list[Any]) -> dict[int, list[LogOffsets | LogMarkers]]:
+        now_ms = self.host.now_ms()
+        appends: dict[int, list[LogOffsets | LogMarkers]] = {}
+        for event in events:
+            for effect in self._machine.handle(_as_event(event), now_ms):
+                if isinstance(effect, LogOffsets | LogMarkers):
+                    appends.setdefault(effect.offsets_partition, []).append(effect)
+                elif isinstance(effect, VerifyTransaction):
+                    self._verifier.verify(effect)
+                else:
+                    self.host.answer(effect)
+        return appends
+
+    def _loaded(self, number: int, epoch: int, state: OffsetsState) -> OffsetsLoaded:
+        """Have what groups knew of topics forgotten that were deleted while nobody led the partition."""
+        deleted = tuple(topic for topic in state.topics() if topic not in self.host.image.topics)
+        if deleted:
+            self.host.loop.call_soon(self.post, OffsetsOfTopicDeleted(deleted))
+        return OffsetsLoaded(number, epoch, state)
+
+    # The offsets log
+
+    def _append(self, appends: dict[int, list[LogOffsets | LogMarkers]]) -> list[Any]:
+        outcomes: list[Any] = []
+        for number, of_partition in appends.items():
+            for run in _runs(of_partition):
+                append = self._append_markers if isinstance(run[0], LogMarkers) else self._append_offsets
+                outcomes += append(number, run)
+        self._topic.replicate([*appends])
+        return outcomes
+
+    def _append_offsets(self, number: int, effects: list[Any]) -> list[Any]:
+        now_ms = self.host.now_ms()
+        batches = [_batch_of(effect, now_ms) for effect in effects]
+        try:
+            results = self._topic.log_of(number).append(
+                batches, leader_epoch=effects[0].epoch, now_ms=now_ms, origin=Origin.COORDINATOR
+            )
+        except LogWriteFailed as error:
+            _log.error("%s", error)
+            return [OffsetsLost(effect.token, ErrorCode.COORDINATOR_NOT_AVAILABLE) for effect in effects]
+        return [
+            OffsetsLogged(effect.token)
+            if isinstance(result, Appended)
+            else OffsetsLost(effect.token, result.error_code)
+            for effect, result in zip(effects, results, strict=True)
+        ]
+
+    def _append_markers(self, number: int, effects: list[Any]) -> list[Any]:
+        markers = [_new_marker(marker) for effect in effects for marker in effect.markers]
+        try:
+            results = self._topic.log_of(number).append_markers(
+                markers, leader_epoch=effects[0].epoch, now_ms=self.host.now_ms()
+            )
+        except LogWriteFailed as error:
+            _log.error("%s", error)
+            return [OffsetsLost(effect.token, ErrorCode.KAFKA_STORAGE_ERROR) for effect in effects]
+        codes = iter([ErrorCode.NONE if isinstance(result, Appended) else result.error_code for result in results])
+        return [MarkersLogged(effect.token, tuple(next(codes) for _ in effect.markers)) for effect in effects]
+
+    # Its life
+
+    def metadata_changed(self, previous: MetadataImage) -> None:
+        """Take over and give up partitions of the offsets log; forget what groups knew of deleted topics."""
+        self._topic.metadata_changed()
+        image = self.host.image
+        deleted = tuple(
+            topic.name for topic in previous.topics.values() if image.topic_id(topic.name) != topic.topic_id
+        )
+        if deleted:
+            self.post(OffsetsOfTopicDeleted(deleted))
+
+    def tick(self) -> None:
+        """Let the machine look after time, and keep the logs in order."""
+        self.handle([Tick()])
+        self._topic.tick()
+
+    def close(self) -> None:
+        """Close the logs."""
+        self._topic.close()
+
+
+def _as_event(message: Any) -> Any:  # noqa: ANN401 - an event, or a message that stands for one
+    if type(message) is WriteGroupMarkers:
+        return WriteMarkers(message.request_id, message.markers)
+    return message
+
+
+def _runs(effects: list[LogOffsets | LogMarkers]) -> list[list[LogOffsets | LogMarkers]]:
+    """Cut what is to be appended into runs of one kind and one epoch, in order."""
+    runs: list[list[LogOffsets | LogMarkers]] = []
+    for effect in effects:
+        if runs and type(runs[-1][0]) is type(effect) and runs[-1][0].epoch == effect.epoch:
+            runs[-1].append(effect)
+        else:
+            runs.append([effect])
+    return runs
+
+
+def _batch_of(effect: LogOffsets, now_ms: int) -> RecordBatch:
+    records = [NewRecord(value, key=key, timestamp=now_ms) for key, value in effect.records]
+    if effect.producer is None:
+        raw = build_batch(records)
+    else:
+        raw = build_batch(
+            records,
+            producer_id=effect.producer.producer_id,
+            producer_epoch=effect.producer.epoch,
+            transactional=True,
+        )
+    (batch,) = split_batches(raw)
+    return batch
+
+
+def _new_marker(marker: Any) -> NewMarker:  # noqa: ANN401 - a Marker
+    return NewMarker(
+        marker.producer.producer_id,
+        marker.producer.epoch,
+        marker.commit,
+        marker.coordinator_epoch,
+        marker.transaction_version,
+    )

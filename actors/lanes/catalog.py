@@ -1,0 +1,90 @@
+"""Every message that travels on a lane, and which role takes it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Union
+
+from eagleray.actors import messages
+from eagleray.broker.controller import events as controller
+from eagleray.broker.controller.nodes import Role
+from eagleray.broker.groups import events as groups
+from eagleray.broker.partitions import events as partitions
+from eagleray.broker.transactions import events as transactions
+from eagleray.broker.transactions import producer_ids
+
+REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
+    Role.LEADER: (
+        partitions.Produce,
+        partitions.Fetch,
+        partitions.WriteMarkers,
+        partitions.ListOffset,
+        partitions.DeleteRecords,
+        partitions.DescribeProducers,
+        partitions.DescribePartition,
+    ),
+    Role.COORDINATOR: (
+        transactions.InitProducerId,
+        transactions.AddPartitions,
+        transactions.EndTransaction,
+        transactions.BeginBranched,
+        transactions.OpenBranch,
+        transactions.EndBranched,
+        transactions.DescribeTransaction,
+        transactions.ListTransactions,
+    ),
+    Role.MARKERS: (messages.MarkersRequested,),
+    Role.ALLOCATOR: (producer_ids.AllocateBlock,),
+    Role.GROUPS: (
+        groups.CommitOffsets,
+        groups.CommitTransactionOffsets,
+        groups.FetchOffsets,
+        groups.DeleteOffsets,
+        groups.DeleteGroup,
+        groups.ListGroups,
+        messages.WriteGroupMarkers,
+    ),
+    Role.CONTROLLER: (
+        controller.PlanNodes,
+        controller.RegisterNode,
+        controller.FollowMetadata,
+        controller.CreateTopics,
+        controller.DeleteTopics,
+        controller.GrowTopic,
+        controller.AlterTopicConfigs,
+    ),
+}
+"""What each role answers."""
+
+NODE_REQUESTS: Final[tuple[type, ...]] = (controller.GetMetadata, controller.DescribeConfigs)
+"""What any node answers, from the metadata that it follows."""
+
+REPLIES: Final[tuple[type, ...]] = (
+    partitions.Produced,
+    partitions.Fetched,
+    partitions.MarkersAnswered,
+    partitions.OffsetListed,
+    partitions.RecordsDeleted,
+    partitions.ProducersDescribed,
+    partitions.PartitionDescribed,
+    transactions.Reply,
+    transactions.BranchedReply,
+    transactions.TransactionDescribed,
+    transactions.TransactionsListed,
+    messages.MarkersFinished,
+    messages.Misdirected,
+    producer_ids.BlockAllocated,
+    groups.OffsetsCommitted,
+    groups.OffsetsFetched,
+    groups.GroupsListed,
+    controller.PlanAnswered,
+    controller.NodeRegistered,
+    controller.MetadataFollowed,
+    controller.MetadataAnswered,
+    controller.TopicsAnswered,
+    controller.ConfigsDescribed,
+)
+
+_ALL: Final = (*(message for of_role in REQUESTS.values() for message in of_role), *NODE_REQUESTS, *REPLIES)
+
+MESSAGES: Any = Union[_ALL]  # noqa: UP007 - the members are known only here
+"""The union that frames are decoded by."""

@@ -1,0 +1,210 @@
+"""The direct lane: frames of messages on one connection to a node's listener, on the loop of either end."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from typing import Any
+
+import msgspec
+
+from eagleray.actors.lanes.frames import (
+    MAX_FRAME_BYTES,
+    PREFACE_BYTES,
+    NotOurs,
+    Welcome,
+    decode_messages,
+    decode_preface,
+    decode_welcome,
+    encode_preface,
+    encode_welcome,
+    frames_of,
+)
+from eagleray.actors.lanes.link import Link
+from eagleray.actors.lanes.sessions import Sessions
+from eagleray.broker.messages import Message
+from eagleray.protocol.framing import FrameReader, InvalidFrame
+
+_log = logging.getLogger(__name__)
+
+
+class _Connection(asyncio.Protocol):
+    """What both ends have in common: messages are gathered in a turn, and held while the peer does not read."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._frames = FrameReader(MAX_FRAME_BYTES)
+        self._outbox: list[Message] = []
+        self._is_scheduled = False
+        self._is_held = False
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio gives a Transport
+        self._transport = transport
+
+    @property
+    def _peer(self) -> str:
+        return str(self._transport.get_extra_info("peername")) if self._transport else "a closed connection"
+
+    def _send(self, messages: list[Message]) -> None:
+        self._outbox += messages
+        self._flush()
+
+    def _flush(self) -> None:
+        self._is_scheduled = False
+        if self._is_held or self._transport is None or not self._outbox:
+            return
+        outbox, self._outbox = self._outbox, []
+        for frame in frames_of(outbox):
+            self._transport.write(frame)
+
+    def pause_writing(self) -> None:
+        self._is_held = True
+
+    def resume_writing(self) -> None:
+        self._is_held = False
+        self._flush()
+
+    def _refuse(self, reason: object) -> None:
+        _log.warning("closing the connection with %s: %s", self._peer, reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class DirectSession(_Connection):
+    """A listener's end of a connection: a session of its node from the preface to the end of the connection.
+
+    Somebody who sends more than it reads is not read from until it does, so what waits for it is bounded.
+    """
+
+    def __init__(self, sessions: Sessions, *, token: bytes, node_id: int, incarnation: int) -> None:
+        super().__init__()
+        self._sessions = sessions
+        self._token = token
+        self._node_id = node_id
+        self._incarnation = incarnation
+        self._session = -1
+        self._preface = b""
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came: first the preface, then frames."""
+        try:
+            if self._session < 0:
+                data = self._take_preface(data)
+            for frame in self._frames.feed(data):
+                self._sessions.receive(decode_messages(frame))
+        except (NotOurs, InvalidFrame, msgspec.DecodeError) as error:
+            self._refuse(error)
+
+    def _take_preface(self, data: bytes) -> bytes:
+        self._preface += data
+        if len(self._preface) < PREFACE_BYTES:
+            return b""
+        preface, rest = self._preface[:PREFACE_BYTES], self._preface[PREFACE_BYTES:]
+        self._preface = b""
+        if not hmac.compare_digest(decode_preface(preface), self._token):
+            raise NotOurs("the peer does not know the token of this cluster")
+        self._session = self._sessions.begin(self)
+        assert self._transport is not None
+        self._transport.write(encode_welcome(Welcome(self._session, self._node_id, self._incarnation)))
+        return rest
+
+    def answer(self, reply: Message) -> None:
+        """Send an answer with all others of this turn."""
+        self._outbox.append(reply)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def pause_writing(self) -> None:
+        """Stop reading as well: its questions would only add to the answers that it does not take."""
+        super().pause_writing()
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        super().resume_writing()
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close the connection, so that the asker does not wait."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's name for it
+        """End the session."""
+        self._transport = None
+        self._outbox = []
+        self._sessions.end(self._session)
+
+
+class DirectClient(_Connection):
+    """The asking end of a connection."""
+
+    def __init__(self, token: bytes, *, timeout_s: float) -> None:
+        super().__init__()
+        self._token = token
+        self._timeout_s = timeout_s
+        self._link: Link | None = None
+        self._closed: Exception | None = None
+        self.welcomed: asyncio.Future[tuple[Welcome, Link]] = self._loop.create_future()
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio gives a Transport
+        """Say who we are."""
+        super().connection_made(transport)
+        transport.write(encode_preface(self._token))
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came: first the welcome, then answers."""
+        try:
+            for frame in self._frames.feed(data):
+                if self._link is None:
+                    self._take_welcome(decode_welcome(frame))
+                else:
+                    self._link.received(decode_messages(frame))
+        except (InvalidFrame, msgspec.DecodeError) as error:
+            self._refuse(error)
+
+    def _take_welcome(self, welcome: Welcome) -> None:
+        self._link = Link(self._loop, welcome.session, self._send, timeout_s=self._timeout_s)
+        if not self.welcomed.done():
+            self.welcomed.set_result((welcome, self._link))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tell everybody who waits that no answer comes."""
+        self._transport = None
+        if self._link is not None:
+            self._link.break_off()
+        if not self.welcomed.done():
+            self.welcomed.set_exception(ConnectionError(f"the listener closed the connection: {error or 'refused'}"))
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+async def listen(
+    sessions: Sessions, host: str, port: int, *, token: bytes, node_id: int, incarnation: int
+) -> asyncio.Server:
+    """Take connections at an address; raises OSError where that is not free."""
+
+    def connected() -> DirectSession:
+        return DirectSession(sessions, token=token, node_id=node_id, incarnation=incarnation)
+
+    return await asyncio.get_running_loop().create_server(connected, host, port, backlog=1024)
+
+
+async def connect(host: str, port: int, token: bytes, *, node_id: int, timeout_s: float) -> tuple[DirectClient, Link]:
+    """Open a link to a node's listener; raises OSError, also where another node answers there."""
+    _, client = await asyncio.get_running_loop().create_connection(
+        lambda: DirectClient(token, timeout_s=timeout_s), host, port
+    )
+    welcome, link = await client.welcomed
+    if welcome.node_id != node_id:
+        client.close()
+        raise ConnectionError(f"node {welcome.node_id} listens at {host}:{port}, where node {node_id} was")
+    return client, link

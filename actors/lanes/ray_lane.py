@@ -1,0 +1,163 @@
+"""The Ray lane: actor calls that each carry as many messages as have gathered; what the other lanes fall back to.
+
+Two calls make a lane. `exchange` brings questions and takes back the answers that are there when they have been dealt
+with. What is answered later (a long poll, a question that had to wait) is fetched by `collect`, of which one call waits
+at the node as long as anything is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from eagleray.actors.lanes.frames import decode_messages, encode_messages
+from eagleray.actors.lanes.link import Link
+from eagleray.actors.lanes.sessions import Sessions
+from eagleray.broker.messages import Message
+
+_log = logging.getLogger(__name__)
+
+_CALLS_IN_FLIGHT: Final = 2
+_COLLECT_S: Final = 2.0
+
+
+class UnknownSession(Exception):
+    """The node has begun anew since the session was opened, or has given it up."""
+
+
+class RaySession:
+    """A node's end of the lane: answers wait here until a call fetches them."""
+
+    def __init__(self) -> None:
+        self._answers: list[Message] = []
+        self._arrived = asyncio.Event()
+        self.used_at = 0.0
+
+    def answer(self, reply: Message) -> None:
+        """Keep an answer for the next call."""
+        self._answers.append(reply)
+        self._arrived.set()
+
+    def close(self) -> None:
+        """Wake whoever waits; the next call is told that there is no such session."""
+        self._arrived.set()
+
+    def take(self) -> bytes:
+        """Give the answers that are there."""
+        answers, self._answers = self._answers, []
+        self._arrived.clear()
+        return encode_messages(answers)
+
+    async def wait(self) -> None:
+        """Return when there is an answer, or none has come for a while."""
+        try:
+            async with asyncio.timeout(_COLLECT_S):
+                await self._arrived.wait()
+        except TimeoutError:
+            pass
+
+
+class RayLane:
+    """The node's side of all sessions by actor call; an actor has these three methods as its own."""
+
+    def __init__(self, sessions: Sessions, *, idle_s: float = 120.0) -> None:
+        self._sessions = sessions
+        self._idle_s = idle_s
+        self._open: dict[int, RaySession] = {}
+
+    def attach(self) -> int:
+        """Begin a session; those that nobody has used for long are ended."""
+        now = asyncio.get_running_loop().time()
+        for number in [number for number, session in self._open.items() if now - session.used_at > self._idle_s]:
+            self._sessions.end(number)
+            del self._open[number]
+        session = RaySession()
+        session.used_at = now
+        number = self._sessions.begin(session)
+        self._open[number] = session
+        return number
+
+    async def exchange(self, number: int, payload: bytes) -> bytes:
+        """Take questions; give the answers that are there once these have been dealt with."""
+        session = self._used(number)
+        self._sessions.receive(decode_messages(payload))
+        # The roles take their turns in the next round of the loop, and the answers are here in the one after.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return session.take()
+
+    async def collect(self, number: int) -> bytes:
+        """Give answers as soon as there are some."""
+        session = self._used(number)
+        await session.wait()
+        return session.take()
+
+    def _used(self, number: int) -> RaySession:
+        session = self._open.get(number)
+        if session is None:
+            raise UnknownSession(f"session {number} is not of this incarnation of the node")
+        session.used_at = asyncio.get_running_loop().time()
+        return session
+
+
+class RayClient:
+    """The asking end: a few calls in flight, and what is asked meanwhile joins the next."""
+
+    def __init__(self, actor: Any, session: int, *, timeout_s: float) -> None:  # noqa: ANN401 - an actor's handle
+        self._loop = asyncio.get_running_loop()
+        self._actor = actor
+        self._session = session
+        self._outbox: list[Message] = []
+        self._in_flight = 0
+        self._is_collecting = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.link = Link(self._loop, session, self._send, timeout_s=timeout_s)
+
+    def _send(self, messages: list[Message]) -> None:
+        self._outbox += messages
+        self._pump()
+
+    def _pump(self) -> None:
+        if self.link.is_broken:
+            return
+        if self._outbox and self._in_flight < _CALLS_IN_FLIGHT:
+            outbox, self._outbox = self._outbox, []
+            self._in_flight += 1
+            self._start(self._exchange(encode_messages(outbox)))
+        elif len(self.link) and not self._outbox and not self._in_flight and not self._is_collecting:
+            self._is_collecting = True
+            self._start(self._collect())
+
+    def _start(self, call: Any) -> None:  # noqa: ANN401 - a coroutine
+        task = self._loop.create_task(call)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _exchange(self, payload: bytes) -> None:
+        await self._call(self._actor.exchange, payload)
+        self._in_flight -= 1
+        self._pump()
+
+    async def _collect(self) -> None:
+        await self._call(self._actor.collect)
+        self._is_collecting = False
+        self._pump()
+
+    async def _call(self, method: Any, *arguments: object) -> None:  # noqa: ANN401 - an actor's method
+        try:
+            payload = await method.remote(self._session, *arguments)
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises, no answer came
+            _log.info("the Ray lane of session %s broke: %s", self._session, type(error).__name__)
+            self.link.break_off()
+            return
+        self.link.received(decode_messages(payload))
+
+    def close(self) -> None:
+        """Stop; calls in flight are left to end by themselves."""
+        self.link.break_off()
+
+
+async def attach(actor: Any, *, timeout_s: float) -> RayClient:  # noqa: ANN401 - an actor's handle
+    """Open a link to a node by actor calls; raises what Ray raises where the actor does not answer."""
+    return RayClient(actor, await actor.attach.remote(), timeout_s=timeout_s)

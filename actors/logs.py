@@ -1,0 +1,187 @@
+"""The logs of one role: opened under a lock, kept in order, and closed."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from eagleray.broker.filesystem import LocalFileSystem, write_atomically
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import LogConfig, PartitionLog
+from eagleray.broker.log.compaction import Compaction
+from eagleray.broker.log.config import CONFIG_KEYS
+from eagleray.broker.log.errors import CompactionFailed, LogDamaged, LogOffline, LogWriteFailed
+
+_log = logging.getLogger(__name__)
+
+METADATA_FILE: Final = "partition.metadata"
+CHECKPOINT_INTERVAL_MS: Final = 60_000
+COMPACTION_STEP_BYTES: Final = 64 * 1024
+"""A few milliseconds of work: between two steps the role serves whoever waits."""
+
+
+class PartitionLocked(Exception):
+    """Another process has the partition open: an earlier incarnation of its leader that has not ended yet."""
+
+
+class DirectoryLock:
+    """A lock that the operating system takes back when the process ends, however it ends."""
+
+    def __init__(self, path: str) -> None:
+        """Take the lock; raises PartitionLocked where somebody has it."""
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise PartitionLocked(f"{path} is locked by another process") from None
+
+    def release(self) -> None:
+        """Give the lock back."""
+        os.close(self._descriptor)
+
+
+class Logs:
+    """The partition logs that a role has open, each under a lock of its own.
+
+    Owns: the directories of these partitions, alone, as long as they are open: two processes never append to one log,
+    even where an earlier incarnation of a leader lives on for a while. Housekeeping is done in small steps.
+    """
+
+    def __init__(self, data_dir: str, defaults: Mapping[str, str]) -> None:
+        self._data_dir = data_dir
+        self._defaults = {key: value for key, value in defaults.items() if key in CONFIG_KEYS}
+        self._file_system = LocalFileSystem()
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._locks: dict[TopicPartition, DirectoryLock] = {}
+        self._compactions: dict[TopicPartition, Compaction] = {}
+        self._next_upkeep_ms: dict[TopicPartition, int] = {}
+        self._upkeep: Iterator[TopicPartition] = iter(())
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._logs
+
+    def __getitem__(self, partition: TopicPartition) -> PartitionLog:
+        return self._logs[partition]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._logs)
+
+    def config_of(self, settings: Mapping[str, str]) -> LogConfig:
+        """The settings of a topic's logs: its own, and the cluster's where it has none."""
+        own = {key: value for key, value in settings.items() if key in CONFIG_KEYS}
+        return LogConfig.parse(self._defaults | own)
+
+    def open(
+        self, partition: TopicPartition, settings: Mapping[str, str], topic_id: bytes, *, now_ms: int
+    ) -> PartitionLog:
+        """Open a partition's log, or return it where it is open.
+
+        What an earlier topic of the same name has left is removed first. Raises PartitionLocked, and what the opening
+        of a log raises.
+        """
+        if partition in self._logs:
+            return self._logs[partition]
+        lock = DirectoryLock(f"{self._data_dir}/locks/{partition}.lock")
+        try:
+            directory = self.directory_of(partition)
+            self._claim(directory, topic_id)
+            log = PartitionLog.open(self._file_system, directory, self.config_of(settings), now_ms=now_ms)
+        except BaseException:
+            lock.release()
+            raise
+        self._logs[partition] = log
+        self._locks[partition] = lock
+        return log
+
+    def directory_of(self, partition: TopicPartition) -> str:
+        """Where a partition's files are."""
+        return f"{self._data_dir}/logs/{partition}"
+
+    def has_files(self, partition: TopicPartition) -> bool:
+        """Whether a partition has ever been opened."""
+        return self._file_system.exists(self.directory_of(partition))
+
+    def _claim(self, directory: str, topic_id: bytes) -> None:
+        """Make the directory that of this very topic, whatever was there under its name."""
+        path = f"{directory}/{METADATA_FILE}"
+        wanted = f"version: 0\ntopic_id: {base64.urlsafe_b64encode(topic_id).decode().rstrip('=')}\n".encode()
+        if self._file_system.exists(path):
+            if self._file_system.read_bytes(path) == wanted:
+                return
+            _log.warning("%s holds a topic that was deleted; removing it", directory)
+            shutil.rmtree(directory)
+        self._file_system.make_directories(directory)
+        write_atomically(self._file_system, path, wanted)
+
+    def reconfigure(self, partition: TopicPartition, settings: Mapping[str, str]) -> None:
+        """Give an open log new settings."""
+        self._logs[partition].config = self.config_of(settings)
+
+    def close(self, partition: TopicPartition) -> None:
+        """Close a log, so that the next opening has nothing to recover, and let others have it."""
+        log = self._logs.pop(partition)
+        self._forget(partition)
+        try:
+            log.close()
+        except LogOffline as error:
+            _log.warning("%s", error)
+        finally:
+            self._locks.pop(partition).release()
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Close a log and remove its files: its topic was deleted."""
+        self.close(partition)
+        shutil.rmtree(self.directory_of(partition), ignore_errors=True)
+
+    def close_all(self) -> None:
+        """Close every log."""
+        for partition in [*self._logs]:
+            self.close(partition)
+
+    # Housekeeping
+
+    def housekeep(self, now_ms: int) -> None:
+        """Do one small piece of what is due: a step of a compaction, or the retention and checkpoint of one log."""
+        for partition, compaction in [*self._compactions.items()]:
+            self._step(partition, compaction)
+            return
+        for due in self._upkeep:
+            if due in self._logs and self._next_upkeep_ms.get(due, 0) <= now_ms:
+                self._next_upkeep_ms[due] = now_ms + CHECKPOINT_INTERVAL_MS
+                self._keep(due, now_ms)
+                return
+        self._upkeep = iter([*self._logs])
+
+    def _keep(self, partition: TopicPartition, now_ms: int) -> None:
+        log = self._logs[partition]
+        if not log.is_online:
+            return
+        try:
+            log.apply_retention(now_ms)
+            log.write_checkpoint()
+            compaction = log.compaction(now_ms)
+        except (LogWriteFailed, LogOffline) as error:
+            _log.warning("housekeeping of %s failed: %s", partition, error)
+            return
+        if compaction is not None:
+            self._compactions[partition] = compaction
+
+    def _step(self, partition: TopicPartition, compaction: Compaction) -> None:
+        try:
+            has_more = compaction.step(COMPACTION_STEP_BYTES)
+        except (CompactionFailed, LogDamaged, LogOffline) as error:
+            _log.warning("the compaction of %s failed: %s", partition, error)
+            has_more = False
+        if not has_more:
+            del self._compactions[partition]
+
+    def _forget(self, partition: TopicPartition) -> None:
+        self._compactions.pop(partition, None)
+        self._next_upkeep_ms.pop(partition, None)

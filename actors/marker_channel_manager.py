@@ -1,0 +1,115 @@
+"""The marker channel manager: takes decided transactions from coordinators and has their markers written."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from eagleray.actors.messages import MarkersFinished, MarkersRequested, WriteGroupMarkers
+from eagleray.actors.shell import Host, Shell
+from eagleray.actors.spec import CONTROLLER_NODE_ID
+from eagleray.broker.controller.events import GetMetadata
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import NO_NODE, Role
+from eagleray.broker.controller.topics import CONSUMER_OFFSETS
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.partitions import events as leader_events
+from eagleray.broker.transactions import marker_events
+from eagleray.broker.transactions.events import MarkersWritten, Tick
+from eagleray.broker.transactions.marker_events import NO_LEADER
+from eagleray.broker.transactions.markers import MarkerChannelManager, MarkerConfig
+
+
+class MarkerChannelManagerShell(Shell):
+    """Calls leaders for its machine.
+
+    Owns: who waits for which transaction. Persists nothing: when this process ends, the coordinators see their
+    questions unanswered and ask whoever comes after it.
+    """
+
+    role: ClassVar = Role.MARKERS
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._machine = MarkerChannelManager(MarkerConfig())
+        self._askers: dict[tuple[str, int, int, int], int] = {}
+
+    def handle(self, events: list[Any]) -> None:
+        """Let the machine take what happened, and carry out what it wants."""
+        now_ms = self.host.now_ms()
+        for event in events:
+            for effect in self._machine.handle(self._as_event(event), now_ms):
+                self._carry_out(effect)
+
+    def _as_event(self, message: Any) -> Any:  # noqa: ANN401 - an event, or a message that brings one
+        if type(message) is not MarkersRequested:
+            return message
+        self._askers[_key_of(message.markers)] = message.request_id
+        return message.markers
+
+    def _carry_out(self, effect: marker_events.MarkerEffect) -> None:
+        if isinstance(effect, marker_events.WriteMarkers):
+            self._write(effect)
+        elif isinstance(effect, MarkersWritten):
+            request_id = self._askers.pop(_key_of(effect), None)
+            if request_id is not None:
+                self.host.answer(MarkersFinished(request_id, effect))
+        else:
+            self._resolve(effect.partitions)
+
+    def _write(self, call: marker_events.WriteMarkers) -> None:
+        """Call a leader."""
+
+        def on_reply(reply: Any) -> None:  # noqa: ANN401 - MarkersAnswered, or None
+            if reply is None:
+                self.post(marker_events.MarkersUnanswered(call.leader, call.call_id))
+            else:
+                self.post(marker_events.MarkersAnswered(call.leader, call.call_id, reply.error_codes))
+
+        node_id, is_of_group = divmod(call.leader, 2)
+        message_type = WriteGroupMarkers if is_of_group else leader_events.WriteMarkers
+        self.host.peers.ask(node_id, on_reply, message_type, call.markers)
+
+    # Who leads what
+
+    def _resolve(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Say who leads partitions; of what this node does not know, the controller knows whether it exists."""
+        image = self.host.image
+        known = {partition: _leader_in(image, partition) for partition in partitions if image.find(partition)}
+        unknown = tuple(partition for partition in partitions if partition not in known)
+        if known:
+            self.post(marker_events.LeadersLearned(known))
+        if unknown:
+            self._ask_controller(unknown)
+
+    def _ask_controller(self, partitions: tuple[TopicPartition, ...]) -> None:
+        def on_reply(reply: Any) -> None:  # noqa: ANN401 - MetadataAnswered, or None
+            if reply is None:
+                self.post(marker_events.LeadersLearned(dict.fromkeys(partitions, NO_LEADER)))
+                return
+            deleted = tuple(partition for partition in partitions if reply.image.find(partition) is None)
+            found = {
+                partition: _leader_in(reply.image, partition) for partition in partitions if partition not in deleted
+            }
+            if deleted:
+                self.post(marker_events.PartitionsDeleted(deleted))
+            if found:
+                self.post(marker_events.LeadersLearned(found))
+
+        topics = tuple({partition.topic for partition in partitions})
+        self.host.peers.ask(CONTROLLER_NODE_ID, on_reply, GetMetadata, topics)
+
+    def tick(self) -> None:
+        """Let the machine try again what has waited long enough."""
+        self.handle([Tick()])
+
+
+def _key_of(message: Any) -> tuple[str, int, int, int]:  # noqa: ANN401 - SendMarkers or MarkersWritten
+    return message.transactional_id, message.log_partition, message.coordinator_epoch, message.decision
+
+
+def _leader_in(image: MetadataImage, partition: TopicPartition) -> int:
+    """Number the leaders so that a node's group coordinator and its partition leader are two."""
+    leader = image.leader_of(partition)
+    if leader == NO_NODE:
+        return NO_LEADER
+    return leader * 2 + (partition.topic == CONSUMER_OFFSETS)

@@ -1,0 +1,33 @@
+"""Messages that only the actors exchange: what the machines' own events need to travel between nodes."""
+
+from __future__ import annotations
+
+from eagleray.broker.messages import Marker, Message
+from eagleray.broker.transactions.events import MarkersWritten, SendMarkers
+
+
+class Misdirected(Message, frozen=True, tag=True):
+    """The answer of a node to a question that none of its roles takes: surely nothing was done."""
+
+    request_id: int
+
+
+class MarkersRequested(Message, frozen=True, tag=True):
+    """A coordinator's decided transaction, for the marker channel manager; answered when all markers are written."""
+
+    request_id: int
+    markers: SendMarkers
+
+
+class MarkersFinished(Message, frozen=True, tag=True):
+    """The answer to `MarkersRequested`."""
+
+    request_id: int
+    written: MarkersWritten
+
+
+class WriteGroupMarkers(Message, frozen=True, tag=True):
+    """Markers for partitions of the offsets topic, which a group coordinator writes; answered by `MarkersAnswered`."""
+
+    request_id: int
+    markers: tuple[Marker, ...]

@@ -1,0 +1,228 @@
+"""A node: one process with its listener, its metadata, and the roles that it plays."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import secrets
+import time
+from typing import Any, Final
+
+from eagleray.actors.lanes import direct
+from eagleray.actors.lanes.catalog import NODE_REQUESTS, REQUESTS
+from eagleray.actors.lanes.peers import Peers, Unanswered
+from eagleray.actors.lanes.ray_lane import RayLane
+from eagleray.actors.lanes.sessions import Receiver, Sessions
+from eagleray.actors.logs import DirectoryLock, PartitionLocked
+from eagleray.actors.metadata_queries import MetadataQueries
+from eagleray.actors.roles import SHELLS
+from eagleray.actors.shell import Shell, Supervisor
+from eagleray.actors.spec import CONTROLLER_NODE_ID, NodeSpec
+from eagleray.broker.controller.events import FollowMetadata, NodeRegistration, RegisterNode
+from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
+from eagleray.broker.controller.metadata import follow
+from eagleray.broker.controller.nodes import Role
+from eagleray.broker.filesystem import LocalFileSystem, write_atomically
+from eagleray.broker.messages import Message
+from eagleray.protocol.errors import ErrorCode
+
+_log = logging.getLogger(__name__)
+
+_TICK_S: Final = 0.05
+_FOLLOW_MS: Final = 10_000
+_RETRY_S: Final = 0.1
+_EXIT_STATUS: Final = 70
+_GARBAGE_THRESHOLDS: Final = (50_000, 20, 100)
+_SESSION_BITS: Final = 30
+
+
+class Node:
+    """Hosts the roles of one node of a cluster.
+
+    Owns: the listener, the lanes, the image of the metadata, and one shell for each role. Persists: the port that it
+    listens at, so that clients find it again after a restart; the roles persist what they have to. After a restart it
+    is another incarnation: it waits until the last one has ended, registers, and gets new epochs for all that it leads.
+    """
+
+    def __init__(self, spec: NodeSpec, supervisor: Supervisor) -> None:
+        self.spec = spec
+        self.supervisor = supervisor
+        self.loop = asyncio.get_running_loop()
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.incarnation = secrets.randbits(62)
+        self.peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=spec.lane)
+        self._shells: list[Shell] = [SHELLS[role](self) for role in spec.roles]
+        self.sessions = Sessions(self._receivers(), first_session=secrets.randbits(_SESSION_BITS))
+        self.peers.add_local(spec.node_id, self.sessions)
+        self.ray_lane = RayLane(self.sessions)
+        self._server: asyncio.Server | None = None
+        self._lock: DirectoryLock | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+        self.is_registered = False
+
+    def _receivers(self) -> dict[type, Receiver]:
+        queries = MetadataQueries(self)
+        receivers: dict[type, Receiver] = dict.fromkeys(NODE_REQUESTS, queries.post)
+        for shell in self._shells:
+            for message_type in REQUESTS[shell.role]:
+                receivers[message_type] = shell.post
+            if shell.role is Role.CONTROLLER:
+                # What the controller itself says is true now, not a moment ago.
+                receivers |= dict.fromkeys(NODE_REQUESTS, shell.post)
+        return receivers
+
+    # What the roles see of it
+
+    def now_ms(self) -> int:
+        """The time of day."""
+        return time.time_ns() // 1_000_000
+
+    def answer(self, reply: Message) -> None:
+        """Send an answer to whoever asked."""
+        self.sessions.answer(reply)
+
+    def fail(self, error: BaseException) -> None:
+        """End the process; Ray starts it again."""
+        _log.critical("node %s ends itself and begins anew", self.spec.node_id, exc_info=error)
+        logging.shutdown()
+        os._exit(_EXIT_STATUS)
+
+    # Its life
+
+    async def start(self) -> None:
+        """Wait until the last incarnation has ended, then listen, and join the cluster."""
+        self._lock = await self._take_lock()
+        _collect_garbage_rarely()
+        await self._listen()
+        self._start(self._tick())
+        self._start(self._follow())
+
+    async def _take_lock(self) -> DirectoryLock:
+        while True:
+            try:
+                return DirectoryLock(self._path("lock"))
+            except PartitionLocked:
+                _log.warning("node %s waits for its last incarnation to end", self.spec.node_id)
+                await asyncio.sleep(_RETRY_S)
+
+    def _path(self, suffix: str) -> str:
+        return f"{self.spec.data_dir}/nodes/{self.spec.node_id}.{suffix}"
+
+    async def _listen(self) -> None:
+        """Listen at the port of the last life, where that is free."""
+        file_system = LocalFileSystem()
+        path = self._path("port")
+        last_port = int(file_system.read_bytes(path)) if file_system.exists(path) else 0
+        for port in (self.spec.port or last_port, 0):
+            try:
+                self._server = await direct.listen(
+                    self.sessions,
+                    self.spec.host,
+                    port,
+                    token=self.spec.token,
+                    node_id=self.spec.node_id,
+                    incarnation=self.incarnation,
+                )
+            except OSError:
+                if port in (0, self.spec.port):
+                    raise
+            else:
+                break
+        assert self._server is not None
+        self.port = self._server.sockets[0].getsockname()[1]
+        if self.port != last_port:
+            write_atomically(file_system, path, str(self.port).encode())
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            for shell in self._shells:
+                try:
+                    shell.tick()
+                except Exception as error:  # noqa: BLE001 - the state may be anything now
+                    self.fail(error)
+
+    async def _follow(self) -> None:
+        """Register, and follow the metadata; whenever the controller is gone, do so again."""
+        while True:
+            try:
+                await self._register()
+                while True:
+                    await self._follow_once()
+            except Unanswered:
+                await asyncio.sleep(_RETRY_S)
+            except Exception as error:  # noqa: BLE001 - without metadata this node is of no use
+                self.fail(error)
+
+    async def _register(self) -> None:
+        registered = await self.peers.call(CONTROLLER_NODE_ID, RegisterNode, self.registration)
+        if registered.error_code is not ErrorCode.NONE:
+            _log.info("node %s may not join yet: %s", self.spec.node_id, registered.message)
+            raise Unanswered(str(registered.message))
+        self._take(registered.image)
+        self.is_registered = True
+
+    @property
+    def registration(self) -> NodeRegistration:
+        """Who this node is in this life."""
+        spec = self.spec
+        return NodeRegistration(spec.node_id, self.incarnation, spec.host, self.port, spec.roles, os.getpid())
+
+    async def _follow_once(self) -> None:
+        followed = await self.peers.call(CONTROLLER_NODE_ID, FollowMetadata, self.image.version, _FOLLOW_MS)
+        if followed.error_code is not ErrorCode.NONE:
+            raise Unanswered(f"the controller answered {followed.error_code.name}")
+        image = follow(self.image, followed)
+        if image is not self.image:
+            self._take(image)
+
+    def _take(self, image: MetadataImage) -> None:
+        previous, self.image = self.image, image
+        self.peers.learn({node_id: node for node_id, node in image.nodes.items() if node_id != self.spec.node_id})
+        for shell in self._shells:
+            shell.metadata_changed(previous)
+
+    def _start(self, coroutine: Any) -> None:  # noqa: ANN401 - a coroutine
+        task = self.loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Put everything away, so that the next start has nothing to recover."""
+        for task in [*self._tasks]:
+            task.cancel()
+        if self._server is not None:
+            self._server.close()
+        self.sessions.end_all()
+        for shell in self._shells:
+            shell.close()
+        self.peers.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def describe(self) -> dict[str, Any]:
+        """What a status shows of this node."""
+        return {
+            "node_id": self.spec.node_id,
+            "roles": [str(role) for role in self.spec.roles],
+            "pid": os.getpid(),
+            "host": self.spec.host,
+            "port": self.port,
+            "incarnation": self.incarnation,
+            "registered": self.is_registered,
+            "sessions": len(self.sessions),
+            "metadata_version": self.image.version,
+        }
+
+
+def _collect_garbage_rarely() -> None:
+    """Spare what lives as long as the process, and look for cycles less often: messages make none.
+
+    A node with a hundred thousand transactions would otherwise be walked over again and again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)

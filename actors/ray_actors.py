@@ -1,0 +1,92 @@
+"""The Ray actors: each hosts a node, and is named for the role that it plays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from eagleray.actors.node import Node
+from eagleray.broker.controller.nodes import PlannedNode, Role
+
+if TYPE_CHECKING:
+    from eagleray.actors.supervision import ClusterSpec
+
+
+class NodeActor:
+    """A node in a process of its own. Its methods are the Ray lane, and what supervision needs.
+
+    Ray calls the constructor again in a new process whenever the last one ended.
+    """
+
+    async def __init__(self, cluster: ClusterSpec, planned: PlannedNode) -> None:  # type: ignore[misc] # Ray awaits it
+        from eagleray.actors.supervision import RaySupervisor  # noqa: PLC0415 - supervision starts these classes
+
+        self._node = Node(cluster.node(planned), RaySupervisor(cluster))
+        self._token = cluster.token
+        await self._node.start()
+
+    async def attach(self) -> int:
+        """Begin a session of the Ray lane."""
+        return self._node.ray_lane.attach()
+
+    async def exchange(self, session: int, payload: bytes) -> bytes:
+        """Take questions, and give the answers that are there."""
+        return await self._node.ray_lane.exchange(session, payload)
+
+    async def collect(self, session: int) -> bytes:
+        """Give answers as soon as there are some."""
+        return await self._node.ray_lane.collect(session)
+
+    async def contact(self) -> tuple[str, int, bytes]:
+        """Where the node listens, and the token: whoever may call actors may take the direct lane."""
+        return self._node.spec.host, self._node.port, self._token
+
+    async def describe(self) -> dict[str, Any]:
+        """What a status shows of this node."""
+        return self._node.describe()
+
+    async def stop(self) -> None:
+        """Put everything away; the process is ended next."""
+        await self._node.close()
+
+
+class Controller(NodeActor):
+    """Topics, settings, who leads what."""
+
+
+class ProducerIdAllocator(NodeActor):
+    """Blocks of producer ids."""
+
+
+class MarkerChannelManager(NodeActor):
+    """The markers of decided transactions."""
+
+
+class TransactionCoordinator(NodeActor):
+    """Transactions, for its share of the transactional ids."""
+
+
+class GroupCoordinator(NodeActor):
+    """Offsets, for its share of the groups."""
+
+
+class PartitionLeader(NodeActor):
+    """The logs of the partitions that it leads."""
+
+
+class ColocatedNode(NodeActor):
+    """Several roles in one process."""
+
+
+_CLASSES: dict[str, type[NodeActor]] = {
+    Role.CONTROLLER: Controller,
+    Role.ALLOCATOR: ProducerIdAllocator,
+    Role.MARKERS: MarkerChannelManager,
+    Role.COORDINATOR: TransactionCoordinator,
+    Role.GROUPS: GroupCoordinator,
+    Role.LEADER: PartitionLeader,
+}
+
+
+def class_of(roles: tuple[str, ...]) -> type[NodeActor]:
+    """The actor class for a node with these roles."""
+    return _CLASSES[roles[0]] if len(roles) == 1 else ColocatedNode

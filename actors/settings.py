@@ -1,0 +1,73 @@
+"""A cluster's settings: text by Kafka's key names, checked once when the cluster starts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from eagleray.broker.controller.config import ControllerConfig
+from eagleray.broker.groups.config import GroupConfig
+from eagleray.broker.log import InvalidConfig, LogConfig
+from eagleray.broker.log.config import CONFIG_KEYS
+from eagleray.broker.transactions.config import CoordinatorConfig
+
+Config = TypeVar("Config", CoordinatorConfig, GroupConfig, ControllerConfig)
+
+_COMPONENTS: Final[tuple[type[CoordinatorConfig | GroupConfig | ControllerConfig], ...]] = (
+    CoordinatorConfig,
+    GroupConfig,
+    ControllerConfig,
+)
+
+
+def _keys_of(component: type[msgspec.Struct]) -> dict[str, str]:
+    return {field.replace("_", "."): field for field in component.__struct_fields__}
+
+
+CLUSTER_KEYS: Final = frozenset(key for component in _COMPONENTS for key in _keys_of(component)) | CONFIG_KEYS
+"""Every setting that a cluster may be started with; those of logs are the defaults of topics."""
+
+
+def coordinator_config(settings: Mapping[str, str]) -> CoordinatorConfig:
+    """What the settings say about transactions."""
+    return _parse(CoordinatorConfig, settings)
+
+
+def group_config(settings: Mapping[str, str]) -> GroupConfig:
+    """What the settings say about groups."""
+    return _parse(GroupConfig, settings)
+
+
+def controller_config(settings: Mapping[str, str]) -> ControllerConfig:
+    """What the settings say about topics and metadata."""
+    return _parse(ControllerConfig, settings)
+
+
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Raise InvalidConfig for a setting that is unknown, not of its type or out of its range."""
+    for key in settings:
+        if key not in CLUSTER_KEYS:
+            nearest = difflib.get_close_matches(key, sorted(CLUSTER_KEYS), n=1)
+            hint = f"did you mean {nearest[0]}?" if nearest else "docs/configuration.md lists them all"
+            raise InvalidConfig(f"unknown cluster setting {key!r}; {hint}")
+    coordinator_config(settings)
+    group_config(settings)
+    controller_config(settings)
+    LogConfig.parse({key: value for key, value in settings.items() if key in CONFIG_KEYS})
+
+
+def _parse(component: type[Config], settings: Mapping[str, str]) -> Config:
+    fields: dict[str, Any] = {}
+    for key, field in _keys_of(component).items():
+        if key in settings:
+            try:
+                fields[field] = msgspec.convert(settings[key], int, strict=False)
+            except msgspec.ValidationError:
+                raise InvalidConfig(f"{key} is {settings[key]!r}; expected a whole number") from None
+    try:
+        return component(**fields)
+    except ValueError as error:
+        raise InvalidConfig(str(error)) from None

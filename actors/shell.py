@@ -1,0 +1,88 @@
+"""What every role's shell has in common: it gathers what happens in a turn, and hands it to its machine at once."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol
+
+from eagleray.actors.lanes.peers import Peers
+from eagleray.actors.spec import NodeSpec
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import PlannedNode, Role
+from eagleray.broker.messages import Message
+
+
+class Supervisor(Protocol):
+    """Whoever keeps the nodes of a cluster running."""
+
+    def actor_of(self, node_id: int) -> Any:  # noqa: ANN401 - an actor's handle
+        """The handle of a node's actor; raises where there is none."""
+
+    def start_nodes(self, nodes: tuple[PlannedNode, ...]) -> None:
+        """Start nodes that are planned from now on."""
+
+    def stop_nodes(self, node_ids: tuple[int, ...]) -> None:
+        """Stop nodes for good."""
+
+
+class Host(Protocol):
+    """The node as its roles see it."""
+
+    spec: NodeSpec
+    supervisor: Supervisor
+    loop: asyncio.AbstractEventLoop
+    peers: Peers
+    image: MetadataImage
+
+    def now_ms(self) -> int:
+        """The time of day."""
+
+    def answer(self, reply: Message) -> None:
+        """Send an answer to whoever asked."""
+
+    def fail(self, error: BaseException) -> None:
+        """End the process: what has happened must not go on. It is started again and recovers from its disk."""
+
+
+class Shell(ABC):
+    """A role of a node: a machine of `broker/` with hands.
+
+    What it is told between two turns of the loop is dealt with together in the next, so that it reaches the disk and
+    the other nodes together. An error that the shell does not expect ends the process.
+    """
+
+    role: ClassVar[Role]
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self._events: list[Any] = []
+        self._is_scheduled = False
+
+    def post(self, event: Message) -> None:
+        """Take an event; it is dealt with in the next turn."""
+        self._events.append(event)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.host.loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_scheduled = False
+        events, self._events = self._events, []
+        try:
+            self.handle(events)
+        except Exception as error:  # noqa: BLE001 - the state may be anything now
+            self.host.fail(error)
+
+    @abstractmethod
+    def handle(self, events: list[Any]) -> None:
+        """Deal with what happened since the last turn."""
+
+    def metadata_changed(self, previous: MetadataImage) -> None:  # noqa: B027 - not every role needs it
+        """Take note that `host.image` is another one now."""
+
+    def tick(self) -> None:  # noqa: B027 - not every role needs it
+        """Take note that time has passed; called every 50 ms or so."""
+
+    def close(self) -> None:  # noqa: B027 - not every role needs it
+        """Put everything away: the process ends in good order."""

@@ -1,0 +1,31 @@
+"""What a node is told when it is started, and again whenever Ray starts it anew."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from eagleray.actors.lanes.peers import Lane
+
+CONTROLLER_NODE_ID: Final = 0
+"""Everybody has to know one node to find the others."""
+
+
+class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One node of one cluster."""
+
+    cluster: str
+    node_id: int
+    roles: tuple[str, ...]
+    data_dir: str
+    host: str
+    """The address to listen at, under which the other nodes and the clients reach it."""
+
+    token: bytes
+    """What a peer has to know to be let in."""
+
+    settings: dict[str, str]
+    lane: Lane = Lane.DIRECT
+    port: int = 0
+    """Where to listen; with 0 the port of the node's last life, or any that is free."""

@@ -1,0 +1,175 @@
+"""Starting, finding and stopping a whole cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import ray
+
+from eagleray.actors.embedded_ray import address_of_this_node
+from eagleray.actors.lanes.frames import TOKEN_BYTES
+from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
+from eagleray.actors.settings import check_settings
+from eagleray.actors.spec import CONTROLLER_NODE_ID
+from eagleray.actors.supervision import (
+    ClusterSpec,
+    RaySupervisor,
+    colocated_layout,
+    find_actor,
+    find_controller,
+    separate_layout,
+)
+from eagleray.broker.controller.events import GetMetadata, PlanAnswered, PlanNodes
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import PlannedNode, Role
+from eagleray.protocol.errors import ErrorCode
+
+_RETRY_S: Final = 0.02
+_DESCRIBE_S: Final = 3.0
+
+
+class ClusterNotFound(Exception):
+    """There is no cluster of this name on this Ray cluster."""
+
+
+class CannotStart(Exception):
+    """A cluster cannot be started as it was asked for; the text says why and what to do."""
+
+
+def plan_of(
+    layout: str, *, leaders: int | None = None, coordinators: int = 1, group_coordinators: int = 1
+) -> tuple[PlannedNode, ...]:
+    """The nodes of a layout: `separate` or `colocated`, by default with a leader for each core."""
+    count = leaders if leaders is not None else max(1, len(os.sched_getaffinity(0)))
+    if layout == "separate":
+        return separate_layout(leaders=count, coordinators=coordinators, group_coordinators=group_coordinators)
+    if layout == "colocated":
+        return colocated_layout(nodes=count)
+    raise CannotStart(f"the layout is {layout!r}; expected separate or colocated")
+
+
+def bootstrap_node(plan: tuple[PlannedNode, ...]) -> int:
+    """The node whose address is given to clients that know no other: the first that leads partitions."""
+    return min(node.node_id for node in plan if Role.LEADER in node.roles)
+
+
+async def start_cluster(
+    name: str,
+    data_dir: str,
+    plan: tuple[PlannedNode, ...],
+    *,
+    settings: Mapping[str, str],
+    lane: Lane = Lane.DIRECT,
+    port: int = 0,
+) -> Contact:
+    """Start the nodes of a cluster on this Ray node, with what its data directory holds; return when all have joined.
+
+    `port` is where the bootstrap node listens; with 0 it is the one of its last life, or any that is free.
+    """
+    check_settings(settings)
+    data_dir = os.path.abspath(data_dir)
+    os.makedirs(data_dir, exist_ok=True)
+    spec = ClusterSpec(
+        name=name,
+        data_dir=data_dir,
+        host=address_of_this_node(),
+        token=_token(data_dir),
+        settings=dict(settings),
+        lane=lane,
+        ray_node=ray.get_runtime_context().get_node_id(),
+        ports={bootstrap_node(plan): port},
+    )
+    supervisor = RaySupervisor(spec)
+    # All at once: the nodes wait for the controller to know them, and starting processes takes the longest.
+    supervisor.start_nodes(plan)
+    peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=Lane.RAY)
+    try:
+        planned = await _plan(peers, plan)
+        supervisor.start_nodes(tuple(node for node in planned if node not in plan))
+        await _until_joined(supervisor, planned)
+        answer = await peers.call(CONTROLLER_NODE_ID, GetMetadata)
+        return Contact(spec.token, answer.image)
+    finally:
+        peers.close()
+
+
+def _token(data_dir: str) -> bytes:
+    """The token of a cluster, drawn when its data directory is first used."""
+    path = f"{data_dir}/token"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        with open(path, "rb") as file:
+            return file.read()
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(secrets.token_bytes(TOKEN_BYTES))
+    return _token(data_dir)
+
+
+async def _plan(peers: Peers, plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:
+    while True:
+        try:
+            answer: PlanAnswered = await peers.call(CONTROLLER_NODE_ID, PlanNodes, plan)
+        except Unanswered:
+            await asyncio.sleep(_RETRY_S)
+            continue
+        if answer.error_code is not ErrorCode.NONE:
+            raise CannotStart(answer.message or answer.error_code.name)
+        return answer.nodes
+
+
+async def _until_joined(supervisor: RaySupervisor, planned: tuple[PlannedNode, ...]) -> None:
+    """Wait until every node has registered in this life of the cluster."""
+    for node in planned:
+        while not (await supervisor.actor_of(node.node_id).describe.remote())["registered"]:
+            await asyncio.sleep(_RETRY_S)
+
+
+class Contact(msgspec.Struct, frozen=True):
+    """What a client needs to begin: the cluster's token, and its metadata."""
+
+    token: bytes
+    image: MetadataImage
+
+
+async def find_cluster(name: str) -> Contact:
+    """Find a running cluster by its name; raises ClusterNotFound."""
+    try:
+        controller = find_controller(name)
+        _, _, token = await controller.contact.remote()
+    except (ValueError, ray.exceptions.RayActorError) as error:
+        raise ClusterNotFound(
+            f"there is no Eagleray cluster named {name!r} on this Ray cluster; "
+            "start one with eagleray.start() or `eagleray start`"
+        ) from error
+    peers = Peers(token=token, actor_of=lambda node_id: find_actor(name, node_id), lane=Lane.RAY)
+    try:
+        answer = await peers.call(CONTROLLER_NODE_ID, GetMetadata)
+    finally:
+        peers.close()
+    return Contact(token, answer.image)
+
+
+async def describe_nodes(name: str, image: MetadataImage) -> list[dict[str, Any]]:
+    """What each node says about itself, in the order of their numbers; of one that does not answer, only its number."""
+
+    async def describe(node_id: int) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(_DESCRIBE_S):
+                described: dict[str, Any] = await find_actor(name, node_id).describe.remote()
+        except (ValueError, TimeoutError, ray.exceptions.RayError):
+            return {"node_id": node_id, "roles": list(image.plan[node_id].roles), "registered": False}
+        return described
+
+    return list(await asyncio.gather(*map(describe, sorted(image.plan))))
+
+
+def stop_cluster(name: str, image: MetadataImage) -> None:
+    """Stop every node in good order: those that others ask last."""
+    supervisor = RaySupervisor(ClusterSpec(name=name, data_dir="", host="", token=b"", settings={}))
+    supervisor.stop_nodes(tuple(sorted(image.plan, reverse=True)))

@@ -1,0 +1,185 @@
+"""The transaction coordinator: its machine, with the transaction log, the marker manager and the allocator at hand."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final
+
+from eagleray.actors.internal_topic import InternalTopic
+from eagleray.actors.messages import MarkersRequested
+from eagleray.actors.settings import coordinator_config
+from eagleray.actors.shell import Host, Shell
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import NO_NODE, Role
+from eagleray.broker.controller.topics import TRANSACTION_STATE
+from eagleray.broker.log import Appended, LogWriteFailed
+from eagleray.broker.transactions.coordinator import TransactionCoordinator
+from eagleray.broker.transactions.events import (
+    LogTransition,
+    MarkersForgotten,
+    PartitionAssigned,
+    PartitionLoaded,
+    PartitionResigned,
+    ProducerIdsReceived,
+    RequestProducerIds,
+    SendMarkers,
+    Tick,
+    TransitionLogged,
+    TransitionLost,
+)
+from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
+from eagleray.broker.transactions.producer_ids import AllocateBlock
+from eagleray.broker.transactions.snapshot import Snapshot
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import RecordBatch
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.1
+
+
+class TransactionCoordinatorShell(Shell):
+    """Coordinates the transactional ids whose partitions of `__transaction_state` the metadata gives to its node.
+
+    Owns: the logs of these partitions. Everything that a turn decides is appended with one write for each partition;
+    then the machine is told, and what follows from that is carried out in the same turn. After a restart it loads the
+    logs, and its machine has the markers of decided transactions sent again.
+    """
+
+    role: ClassVar = Role.COORDINATOR
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._machine = TransactionCoordinator(coordinator_config(host.spec.settings))
+        self._topic = InternalTopic(
+            host,
+            TRANSACTION_STATE,
+            post=self.post,
+            assigned=PartitionAssigned,
+            loaded=PartitionLoaded,
+            resigned=PartitionResigned,
+            replay=_replay,
+        )
+        self._marker_manager = NO_NODE
+        self._has_lost_markers = False
+
+    def handle(self, events: list[Any]) -> None:
+        """Let the machine take what happened, until nothing follows from it any more."""
+        while events:
+            events = self._append(self._decide(events))
+
+    def _decide(self, events: list[Any]) -> dict[int, list[LogTransition]]:
+        """Carry out all that the machine wants, but for what has to be in the log first, which is returned."""
+        now_ms = self.host.now_ms()
+        handle, answer = self._machine.handle, self.host.answer
+        transitions: dict[int, list[LogTransition]] = {}
+        for event in events:
+            effect: Any
+            for effect in handle(event, now_ms):
+                kind = type(effect)
+                if kind is LogTransition:
+                    transitions.setdefault(effect.log_partition, []).append(effect)
+                elif kind is SendMarkers:
+                    self._send_markers(effect)
+                elif kind is RequestProducerIds:
+                    self._request_producer_ids()
+                else:
+                    answer(effect)
+        return transitions
+
+    # The transaction log
+
+    def _append(self, transitions: dict[int, list[LogTransition]]) -> list[Any]:
+        """Append the transitions of each partition with one write; return what the machine has to know."""
+        outcomes: list[Any] = []
+        written = []
+        for number, of_partition in transitions.items():
+            error = self._append_to(number, of_partition)
+            if error is ErrorCode.NONE:
+                written.append(number)
+                outcomes += [
+                    TransitionLogged(effect.transactional_id, effect.coordinator_epoch) for effect in of_partition
+                ]
+            else:
+                outcomes += [
+                    TransitionLost(effect.transactional_id, effect.coordinator_epoch, error) for effect in of_partition
+                ]
+        self._topic.replicate(written)
+        return outcomes
+
+    def _append_to(self, number: int, transitions: list[LogTransition]) -> ErrorCode:
+        log = self._topic.log_of(number)
+        try:
+            result = log.append_records(
+                [_record_of(effect) for effect in transitions],
+                leader_epoch=transitions[0].coordinator_epoch,
+                now_ms=self.host.now_ms(),
+            )
+        except LogWriteFailed as error:
+            _log.error("%s", error)
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.NONE if isinstance(result, Appended) else ErrorCode.NOT_COORDINATOR
+
+    # Markers
+
+    def _send_markers(self, effect: SendMarkers) -> None:
+        self.host.peers.ask(self._marker_manager, self._on_markers, MarkersRequested, effect)
+
+    def _find_marker_manager(self) -> int:
+        """The manager of this node where it has one, so that no call leaves the process."""
+        spec = self.host.spec
+        managers = self.host.image.nodes_with(Role.MARKERS)
+        if spec.node_id in managers:
+            return spec.node_id
+        return managers[spec.node_id % len(managers)] if managers else NO_NODE
+
+    def _on_markers(self, reply: Any) -> None:  # noqa: ANN401 - MarkersFinished, or None
+        if reply is not None:
+            self.post(reply.written)
+        elif not self._has_lost_markers:
+            # The manager is gone, with all that it was asked; it gets a moment to come back.
+            self._has_lost_markers = True
+            self.host.loop.call_later(_RETRY_S, self._ask_markers_again)
+
+    def _ask_markers_again(self) -> None:
+        self._has_lost_markers = False
+        self.post(MarkersForgotten())
+
+    # Producer ids
+
+    def _request_producer_ids(self) -> None:
+        allocators = self.host.image.nodes_with(Role.ALLOCATOR)
+        self.host.peers.ask(allocators[0] if allocators else NO_NODE, self._on_producer_ids, AllocateBlock)
+
+    def _on_producer_ids(self, reply: Any) -> None:  # noqa: ANN401 - BlockAllocated, or None
+        if reply is not None and reply.error_code is ErrorCode.NONE:
+            self.post(ProducerIdsReceived(reply.first_id, reply.count))
+        else:
+            self.host.loop.call_later(_RETRY_S, self._request_producer_ids)
+
+    # Its life
+
+    def metadata_changed(self, previous: MetadataImage) -> None:  # noqa: ARG002 - what was before does not matter
+        """Take over and give up partitions of the transaction log."""
+        self._marker_manager = self._find_marker_manager()
+        self._topic.metadata_changed()
+
+    def tick(self) -> None:
+        """Let the machine look after time, and keep the logs in order."""
+        self.handle([Tick()])
+        self._topic.tick()
+
+    def close(self) -> None:
+        """Close the logs."""
+        self._topic.close()
+
+
+def _record_of(effect: LogTransition) -> tuple[bytes, bytes | None]:
+    snapshot = effect.snapshot
+    return encode_key(effect.transactional_id), None if snapshot is None else encode_value(snapshot)
+
+
+def _replay(batches: Iterable[RecordBatch]) -> dict[str, Snapshot]:
+    records = (record for batch in batches if not batch.header.is_control for record in batch.records())
+    return replay((bytes(record.key or b""), record.value) for record in records)

@@ -1,0 +1,120 @@
+"""What an application without an event loop uses: `start`, `connect`, and the cluster that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from eagleray.actors.embedded_ray import EmbeddedRay
+from eagleray.actors.lanes.peers import Peers
+from eagleray.actors.starting import describe_nodes, stop_cluster
+from eagleray.client.cluster import AsyncCluster
+from eagleray.client.loop_thread import LoopThread
+from eagleray.client.sync import SyncCluster
+from eagleray.connecting import DEFAULT_NAME, StartOptions, join_ray, open_client, start_nodes
+
+
+class Cluster(SyncCluster):
+    """A running cluster, as a program sees it.
+
+        with eagleray.start(data_dir="data") as cluster:
+            cluster.admin.create_topic("orders", partitions=8)
+            with cluster.producer(transactional_id="checkout-1") as producer:
+                with producer.transaction():
+                    producer.send("orders", key=b"42", value=b"paid")
+
+    Owns: a loop on a thread of its own, the lanes to the nodes, and, where it was started here, the cluster itself,
+    which `close` stops in good order. What the cluster holds stays in its data directory.
+    """
+
+    def __init__(
+        self, name: str, thread: LoopThread, cluster: AsyncCluster, peers: Peers, ray: EmbeddedRay, *, is_ours: bool
+    ) -> None:
+        super().__init__(thread, cluster)
+        self.name = name
+        self._peers = peers
+        self._ray = ray
+        self._is_ours = is_ours
+        self._is_closed = False
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return what each node says about itself: its roles, its process, where it listens."""
+
+        async def describe() -> list[dict[str, Any]]:
+            await self._cluster.runtime.view.refreshed()
+            return await describe_nodes(self.name, self._cluster.runtime.view.image)
+
+        return self._thread.run(describe())
+
+    def stop(self) -> None:
+        """Stop the cluster for everybody; its data stay where they are."""
+        stop_cluster(self.name, self._cluster.runtime.view.image)
+
+    def close(self) -> None:
+        """Let go of the cluster, and stop it where it was started here; repeating it does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._thread.run(self._cluster.close())
+        self._thread.call_soon(self._peers.close)
+        super().close()
+        if self._is_ours:
+            self.stop()
+        self._ray.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+
+def start(
+    data_dir: str = "data",
+    *,
+    name: str = DEFAULT_NAME,
+    address: str | None = None,
+    layout: str = "separate",
+    leaders: int | None = None,
+    coordinators: int = 1,
+    group_coordinators: int = 1,
+    lane: str = "direct",
+    config: Mapping[str, str] | None = None,
+    port: int = 0,
+) -> Cluster:
+    """Start a cluster with what `data_dir` holds, on the Ray cluster at `address` or on one of its own.
+
+    `layout` is "separate", with an actor for each role, or "colocated", with an actor for each core that has a share of
+    all of them. `config` takes Kafka's settings by their names, such as {"transactional.id.expiration.ms": "3600000"}.
+    """
+    options = StartOptions(
+        name=name,
+        data_dir=data_dir,
+        layout=layout,
+        leaders=leaders,
+        coordinators=coordinators,
+        group_coordinators=group_coordinators,
+        lane=lane,
+        config=config or {},
+        port=port,
+    )
+    ray = join_ray(address)
+    thread = LoopThread()
+    try:
+        contact = thread.run(start_nodes(options))
+        peers, cluster = thread.run(open_client(name, contact, lane))
+    except BaseException:
+        thread.close()
+        ray.close()
+        raise
+    return Cluster(name, thread, cluster, peers, ray, is_ours=True)
+
+
+def connect(name: str = DEFAULT_NAME, *, address: str | None = "auto", lane: str = "direct") -> Cluster:
+    """Connect to a running cluster by its name, on the Ray cluster at `address` or the one that was joined before."""
+    ray = join_ray(address)
+    thread = LoopThread()
+    try:
+        peers, cluster = thread.run(open_client(name, None, lane))
+    except BaseException:
+        thread.close()
+        ray.close()
+        raise
+    return Cluster(name, thread, cluster, peers, ray, is_ours=False)

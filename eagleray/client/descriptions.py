@@ -1,0 +1,69 @@
+"""What an admin is told about a cluster: frozen, and JSON by `msgspec.json.encode`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+
+
+class PartitionDescription(msgspec.Struct, frozen=True):
+    """Where a partition stands."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    log_start_offset: int
+    last_stable_offset: int
+    """Up to where readers of committed records see the partition."""
+
+    high_watermark: int
+    log_end_offset: int
+    size_bytes: int
+
+    @property
+    def undecided(self) -> int:
+        """How many offsets are held back from readers of committed records."""
+        return self.high_watermark - self.last_stable_offset
+
+
+class TopicDescription(msgspec.Struct, frozen=True):
+    """A topic and its partitions."""
+
+    name: str
+    topic_id: str
+    configs: dict[str, str]
+    partitions: tuple[PartitionDescription, ...]
+
+
+class TopicConfigs(msgspec.Struct, frozen=True):
+    """Every setting of a topic as it counts, and which of them were given to it."""
+
+    configs: dict[str, str]
+    explicit: tuple[str, ...]
+
+
+class HangingTransaction(msgspec.Struct, frozen=True):
+    """A transaction that is open in a partition and that no coordinator will ever end."""
+
+    partition: TopicPartition
+    producer: ProducerIdentity
+    coordinator_epoch: int
+    open_since_offset: int
+    last_timestamp_ms: int
+
+
+class GroupOffset(msgspec.Struct, frozen=True):
+    """How far a group has come in a partition, and how much is left for it."""
+
+    partition: TopicPartition
+    offset: int
+    log_end_offset: int
+    metadata: str = ""
+
+    @property
+    def lag(self) -> int:
+        """How many offsets the group is behind."""
+        return max(self.log_end_offset - self.offset, 0)

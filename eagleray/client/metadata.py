@@ -1,0 +1,166 @@
+"""What a client knows of the cluster: its nodes, its topics, and who leads what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.hashing import partition_for_name
+from eagleray.broker.identities import TopicPartition
+from eagleray.client.errors import NotConnected, TopicNotFound
+from eagleray.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from eagleray.client.ports import Timer
+    from eagleray.client.runtime import ClientRuntime
+
+TRANSACTION_TOPIC: Final = "__transaction_state"
+GROUP_TOPIC: Final = "__consumer_offsets"
+CONTROLLER_ROLE: Final = "controller"
+
+NO_NODE: Final = -1
+_REFRESH_PAUSE_MS: Final = 20
+
+
+class ClusterView:
+    """The newest image that any node has given, and tables made from it for those who send.
+
+    Owns: the image. One question to the cluster is under way at a time, whoever asks for it, to one node after the
+    other; an image older than the one that is known is ignored. Stale tables do no harm: who is not the leader says so.
+    """
+
+    def __init__(self, runtime: ClientRuntime, image: MetadataImage) -> None:
+        self._runtime = runtime
+        self.image = image
+        self.leaders: dict[TopicPartition, int] = {}
+        """Who leads each partition; NO_NODE while nobody does."""
+
+        self.partitions: dict[str, tuple[TopicPartition, ...]] = {}
+        self._wanted_by: list[Callable[[], None]] = []
+        self._is_asking = False
+        self._pause: Timer | None = None
+        self._turn = 0
+        self.update(image)
+
+    # The image
+
+    def update(self, image: MetadataImage) -> None:
+        """Take an image, unless a newer one is known."""
+        if image.version < self.image.version:
+            return
+        self.image = image
+        self._runtime.peers.learn(image.nodes)
+        leaders: dict[TopicPartition, int] = {}
+        partitions: dict[str, tuple[TopicPartition, ...]] = {}
+        for name, topic in image.topics.items():
+            names = partitions[name] = tuple(TopicPartition(name, number) for number in range(len(topic.partitions)))
+            leaders.update(zip(names, (partition.leader for partition in topic.partitions), strict=True))
+        self.leaders, self.partitions = leaders, partitions
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """Return the epoch of a partition's leader, -1 where it is not known."""
+        return self.image.leader_epoch_of(partition)
+
+    def controller(self) -> int:
+        """Return the node that takes changes of topics."""
+        for node_id, node in self.image.nodes.items():
+            if CONTROLLER_ROLE in node.roles:
+                return node_id
+        return NO_NODE
+
+    def transaction_partition(self, transactional_id: str) -> TopicPartition | None:
+        """Return the partition of the transaction log whose leader coordinates a transactional id."""
+        return self._internal(TRANSACTION_TOPIC, transactional_id)
+
+    def group_partition(self, group: str) -> TopicPartition | None:
+        """Return the partition of the offsets topic whose leader coordinates a group."""
+        return self._internal(GROUP_TOPIC, group)
+
+    def _internal(self, topic: str, name: str) -> TopicPartition | None:
+        partitions = self.partitions.get(topic)
+        return partitions[partition_for_name(name, len(partitions))] if partitions else None
+
+    def transaction_coordinator(self, transactional_id: str) -> int:
+        """Return the node that coordinates a transactional id."""
+        partition = self.transaction_partition(transactional_id)
+        return NO_NODE if partition is None else self.leaders[partition]
+
+    def group_coordinator(self, group: str) -> int:
+        """Return the node that coordinates a group."""
+        partition = self.group_partition(group)
+        return NO_NODE if partition is None else self.leaders[partition]
+
+    def any_transaction_coordinator(self) -> int:
+        """Return some node that gives out producer ids."""
+        for partition in self.partitions.get(TRANSACTION_TOPIC, ()):
+            if self.leaders[partition] != NO_NODE:
+                return self.leaders[partition]
+        return NO_NODE
+
+    # Refreshing
+
+    def refresh(self, when_done: Callable[[], None] | None = None) -> None:
+        """Ask the cluster for news, now or after the pause that keeps questions rare; then call back."""
+        if when_done is not None:
+            self._wanted_by.append(when_done)
+        if not self._is_asking and self._pause is None:
+            self._ask()
+
+    def _ask(self) -> None:
+        self._pause = None
+        nodes = sorted(self.image.nodes)
+        if not nodes:
+            self._pause = self._runtime.later(_REFRESH_PAUSE_MS, self._on_nobody)
+            return
+        self._is_asking = True
+        self._turn += 1
+        self._runtime.ask(nodes[self._turn % len(nodes)], self._on_reply, GetMetadata)
+
+    def _on_reply(self, reply: Any) -> None:  # noqa: ANN401 - a reply, or None
+        self._is_asking = False
+        if type(reply) is MetadataAnswered and reply.error_code is ErrorCode.NONE and reply.image is not None:
+            self.update(reply.image)
+        self._pause = self._runtime.later(_REFRESH_PAUSE_MS, self._pause_over)
+        self._answer_all()
+
+    def _on_nobody(self) -> None:
+        """Nobody is known who could be asked; whoever waits may look for somebody."""
+        self._pause = None
+        self._answer_all()
+
+    def _answer_all(self) -> None:
+        wanted_by, self._wanted_by = self._wanted_by, []
+        for when_done in wanted_by:
+            when_done()
+
+    def _pause_over(self) -> None:
+        self._pause = None
+        if self._wanted_by:
+            self._ask()
+
+    def close(self) -> None:
+        """Stop asking."""
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+
+    async def refreshed(self) -> None:
+        """Wait for the answer to a question that is asked from now on, if there is one at all."""
+        done: asyncio.Future[None] = self._runtime.loop.create_future()
+        self.refresh(lambda: None if done.done() else done.set_result(None))
+        await done
+
+    async def find_topic(self, topic: str, max_block_ms: int) -> tuple[TopicPartition, ...]:
+        """Return the partitions of a topic; wait for one that is not known, but not for longer than this."""
+        deadline_ms = self._runtime.now_ms() + max_block_ms
+        while topic not in self.partitions:
+            if self._runtime.now_ms() >= deadline_ms:
+                if not self.image.nodes:
+                    raise NotConnected(f"no node has been heard of within {max_block_ms} ms.")
+                raise TopicNotFound(f"there is no topic {topic!r} after {max_block_ms} ms.")
+            await self.refreshed()
+        return self.partitions[topic]

@@ -1,0 +1,47 @@
+"""What a client needs of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from eagleray.broker.controller.nodes import NodeRegistration
+
+OnReply = Callable[[Any], None]
+"""Takes the reply, or None where there is none: the request may or may not have been carried out."""
+
+
+class Peers(Protocol):
+    """The nodes of a cluster, whichever lane leads there."""
+
+    def ask(self, node_id: int, on_reply: OnReply | None, message_type: type, /, *fields: object) -> None:
+        """Send a request, made of its type and the fields behind the request id.
+
+        `on_reply` is called once, on the loop, and never from within `ask`; None where nobody waits for an answer.
+        """
+
+    def learn(self, nodes: Mapping[int, NodeRegistration], /) -> None:
+        """Take note of where nodes can be reached."""
+
+
+class Timer(Protocol):
+    """Something that will happen, unless it is cancelled."""
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+
+
+class Watched(Protocol):
+    """Somebody who waits for answers and wants to know when time passes."""
+
+    is_watched: bool
+
+    def tick(self, now_ms: int) -> bool:
+        """Look for what has waited too long; return whether there is still something to wait for."""
+
+
+class Drainable(Protocol):
+    """Somebody who gathers work during a turn of the loop, to do it at the end of the turn."""
+
+    def drain(self) -> None:
+        """Do the work."""

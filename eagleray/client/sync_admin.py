@@ -1,0 +1,111 @@
+"""The blocking admin: the asyncio one, on a loop in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.transactions.events import TransactionDescription
+from eagleray.client.admin import AsyncAdmin
+from eagleray.client.descriptions import GroupOffset, HangingTransaction, TopicConfigs, TopicDescription
+from eagleray.client.loop_thread import LoopThread
+from eagleray.client.types import OffsetAndMetadata, OffsetAndTimestamp
+
+
+class Admin:
+    """Creates, changes, describes and deletes what a cluster holds, for threads; see `AsyncAdmin`."""
+
+    def __init__(self, thread: LoopThread, admin: AsyncAdmin) -> None:
+        self._run = thread.run
+        self._admin = admin
+
+    def create_topic(
+        self, name: str, *, partitions: int = -1, configs: Mapping[str, str] | None = None, exist_ok: bool = False
+    ) -> None:
+        """Create a topic; -1 partitions means the cluster's default."""
+        self._run(self._admin.create_topic(name, partitions=partitions, configs=configs, exist_ok=exist_ok))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and everything in it."""
+        self._run(self._admin.delete_topic(name))
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions, this many in all."""
+        self._run(self._admin.grow_topic(name, partitions))
+
+    def alter_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set settings of a topic; None takes one back to its default."""
+        self._run(self._admin.alter_topic(name, changes))
+
+    def list_topics(self, *, internal: bool = False) -> dict[str, int]:
+        """Return the topics, each with its number of partitions."""
+        return self._run(self._admin.list_topics(internal=internal))
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """Return a topic with where each of its partitions stands."""
+        return self._run(self._admin.describe_topic(name))
+
+    def describe_configs(self, topic: str) -> TopicConfigs:
+        """Return every setting of a topic as it counts."""
+        return self._run(self._admin.describe_configs(topic))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete records before an offset of each partition (-1: all); return where the partitions begin then."""
+        return self._run(self._admin.delete_records(before))
+
+    def list_offsets(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the offsets of timestamps: -1 the end, -2 the beginning, -3 the largest timestamp."""
+        return self._run(self._admin.list_offsets(timestamps_ms))
+
+    def list_groups(self) -> list[str]:
+        """Return the groups that have committed offsets."""
+        return self._run(self._admin.list_groups())
+
+    def describe_group(self, group: str) -> list[GroupOffset]:
+        """Return how far a group has come in each partition, and where the partition ends."""
+        return self._run(self._admin.describe_group(group))
+
+    def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
+        """Say how far a group has come, in the place of its consumers."""
+        self._run(self._admin.alter_group_offsets(group, offsets))
+
+    def delete_group_offsets(self, group: str, *partitions: TopicPartition) -> None:
+        """Have a group forget how far it has come in partitions."""
+        self._run(self._admin.delete_group_offsets(group, *partitions))
+
+    def delete_group(self, group: str) -> None:
+        """Have a group forgotten."""
+        self._run(self._admin.delete_group(group))
+
+    def list_transactions(
+        self, *, states: Iterable[str] = (), producer_ids: Iterable[int] = (), older_than_ms: int = -1
+    ) -> list[TransactionDescription]:
+        """Return what coordinators know of transactional ids."""
+        found = self._admin.list_transactions(states=states, producer_ids=producer_ids, older_than_ms=older_than_ms)
+        return self._run(found)
+
+    def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """Return where a transactional id stands."""
+        return self._run(self._admin.describe_transaction(transactional_id))
+
+    def abort_transaction(self, transactional_id: str) -> None:
+        """Abort what a transactional id has open, and fence its producer."""
+        self._run(self._admin.abort_transaction(transactional_id))
+
+    def find_hanging(self, topics: Iterable[str] = (), *, older_than_ms: int = 900_000) -> list[HangingTransaction]:
+        """Return transactions that are open in partitions and unknown to every coordinator."""
+        return self._run(self._admin.find_hanging(topics, older_than_ms=older_than_ms))
+
+    def abort_hanging(self, hanging: HangingTransaction) -> None:
+        """End a transaction that `find_hanging` has found."""
+        self._run(self._admin.abort_hanging(hanging))
+
+    def close(self) -> None:
+        """Do nothing: an admin owns nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()

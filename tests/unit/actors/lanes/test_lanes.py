@@ -1,0 +1,313 @@
+"""The three lanes carry the same questions with the same outcomes: direct and local for real, Ray by a stand-in handle.
+
+The stand-in calls the very methods that the actor has; tests/cluster runs them through Ray itself.
+"""
+
+import asyncio
+import secrets
+
+import pytest
+
+from eagleray.actors.lanes import direct
+from eagleray.actors.lanes.frames import MAGIC, encode_preface
+from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
+from eagleray.actors.lanes.ray_lane import RayLane, UnknownSession
+from eagleray.actors.lanes.sessions import Sessions
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.partitions.events import Fetch, Fetched, Produce, Produced
+from eagleray.broker.transactions.producer_ids import AllocateBlock, BlockAllocated
+from eagleray.protocol.errors import ErrorCode
+
+TOKEN = bytes(range(32))
+NODE = 5
+PARTITION = TopicPartition("orders", 0)
+
+
+class Address:
+    def __init__(self, port, host="127.0.0.1"):
+        self.host = host
+        self.port = port
+
+
+class Method:
+    """What `handle.method` is: `.remote(...)` gives something to await."""
+
+    def __init__(self, method):
+        self._method = method
+
+    async def remote(self, *arguments):
+        result = self._method(*arguments)
+        return await result if asyncio.iscoroutine(result) else result
+
+
+class Handle:
+    def __init__(self, lane):
+        self.attach = Method(lane.attach)
+        self.exchange = Method(lane.exchange)
+        self.collect = Method(lane.collect)
+
+
+class Service:
+    """A node that allocates at once, takes batches, and answers a fetch only when it is told to."""
+
+    def __init__(self):
+        self.incarnation = secrets.randbits(40)
+        self.taken = []
+        self.waiting = []
+        self._next = 0
+        self.sessions = Sessions(
+            {AllocateBlock: self._allocate, Produce: self._produce, Fetch: self.waiting.append},
+            first_session=secrets.randbits(20),
+        )
+        self.ray_lane = RayLane(self.sessions)
+        self.server = None
+
+    def _allocate(self, question):
+        self._next += 1
+        self.sessions.answer(BlockAllocated(question.request_id, ErrorCode.NONE, self._next * 1000, 1000))
+
+    def _produce(self, question):
+        self.taken.append(question.records)
+        self.sessions.answer(Produced(question.request_id, ErrorCode.NONE, len(self.taken) - 1))
+
+    def release(self):
+        for question in self.waiting:
+            self.sessions.answer(Fetched(question.request_id, ()))
+
+    async def listen(self, port=0):
+        self.server = await direct.listen(
+            self.sessions, "127.0.0.1", port, token=TOKEN, node_id=NODE, incarnation=self.incarnation
+        )
+        return self.server.sockets[0].getsockname()[1]
+
+    async def kill(self):
+        self.server.close()
+        for session in [*self.sessions._sessions.values()]:
+            if isinstance(session, direct.DirectSession):
+                session._transport.abort()
+        await asyncio.sleep(0.01)
+
+
+class World:
+    """A node and somebody who asks it, by one of the lanes."""
+
+    def __init__(self, lane):
+        self.lane = lane
+        self.service = Service()
+
+    async def __aenter__(self):
+        self.port = await self.service.listen()
+        self.actor = Handle(self.service.ray_lane)
+        self.peers = Peers(
+            token=TOKEN,
+            actor_of=lambda _: self.actor,
+            lane=Lane.RAY if self.lane == "ray" else Lane.DIRECT,
+            timeout_s=20,
+        )
+        if self.lane == "local":
+            self.peers.add_local(NODE, self.service.sessions)
+        else:
+            self.peers.learn({NODE: Address(self.port)})
+        return self
+
+    async def __aexit__(self, *raised):
+        self.peers.close()
+        self.service.server.close()
+        await asyncio.sleep(0)
+
+
+@pytest.fixture(params=["local", "direct", "ray"])
+def lane(request):
+    return request.param
+
+
+def test_a_question_is_answered_and_the_lane_is_the_one_that_was_chosen(lane):
+    async def scenario():
+        async with World(lane) as world:
+            first = await world.peers.call(NODE, AllocateBlock)
+            second = await world.peers.call(NODE, AllocateBlock)
+            assert (first.first_id, second.first_id) == (1000, 2000)
+            assert world.peers.lane_to(NODE) == lane
+
+    asyncio.run(scenario())
+
+
+def test_questions_of_one_asker_arrive_in_their_order(lane):
+    async def scenario():
+        async with World(lane) as world:
+            batches = [str(number).encode() for number in range(500)]
+            answers = await asyncio.gather(*(world.peers.call(NODE, Produce, PARTITION, batch) for batch in batches))
+            assert world.service.taken == batches
+            assert [answer.base_offset for answer in answers] == list(range(500))
+
+    asyncio.run(scenario())
+
+
+def test_a_question_that_waits_does_not_hold_up_the_others(lane):
+    async def scenario():
+        async with World(lane) as world:
+            waiting = asyncio.ensure_future(world.peers.call(NODE, Fetch, ()))
+            await world.peers.call(NODE, AllocateBlock)
+            await world.peers.call(NODE, AllocateBlock)
+            assert not waiting.done()
+            world.service.release()
+            assert isinstance(await waiting, Fetched)
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_larger_than_a_frame_is_cut_at_arrives_whole(lane):
+    async def scenario():
+        async with World(lane) as world:
+            large = [secrets.token_bytes(3_000_000) for _ in range(5)]
+            await asyncio.gather(*(world.peers.call(NODE, Produce, PARTITION, batch) for batch in large))
+            assert world.service.taken == large
+
+    asyncio.run(scenario())
+
+
+def test_a_question_that_no_role_takes_is_unanswered_at_once(lane):
+    async def scenario():
+        async with World(lane) as world:
+            del world.service.sessions._receivers[AllocateBlock]
+            with pytest.raises(Unanswered, match="node 5 did not answer AllocateBlock"):
+                await world.peers.call(NODE, AllocateBlock)
+
+    asyncio.run(scenario())
+
+
+def test_a_broken_connection_answers_none_and_the_next_question_opens_another():
+    async def scenario():
+        async with World("direct") as world:
+            waiting = asyncio.ensure_future(world.peers.call(NODE, Fetch, ()))
+            await world.peers.call(NODE, AllocateBlock)
+            await world.service.kill()
+            with pytest.raises(Unanswered):
+                await waiting
+            await world.service.listen(world.port)
+            assert (await world.peers.call(NODE, AllocateBlock)).first_id == 2000
+            assert world.peers.lane_to(NODE) == "direct"
+
+    asyncio.run(scenario())
+
+
+def test_without_a_listener_the_ray_lane_serves_until_there_is_one():
+    async def scenario():
+        async with World("direct") as world:
+            await world.service.kill()
+            assert (await world.peers.call(NODE, AllocateBlock)).first_id == 1000
+            assert world.peers.lane_to(NODE) == "ray"
+            await world.service.listen(world.port)
+            async with asyncio.timeout(10):
+                while world.peers.lane_to(NODE) != "direct":
+                    await asyncio.sleep(0.01)
+            assert (await world.peers.call(NODE, AllocateBlock)).first_id == 2000
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_began_anew_does_not_take_calls_of_an_old_session():
+    async def scenario():
+        async with World("ray") as world:
+            await world.peers.call(NODE, AllocateBlock)
+            successor = Service()
+            world.actor.exchange = Method(successor.ray_lane.exchange)
+            world.actor.collect = Method(successor.ray_lane.collect)
+            world.actor.attach = Method(successor.ray_lane.attach)
+            with pytest.raises(Unanswered):
+                await world.peers.call(NODE, Produce, PARTITION, b"once")
+            assert successor.taken == []
+            await world.peers.call(NODE, Produce, PARTITION, b"twice")
+            assert successor.taken == [b"twice"]
+
+    asyncio.run(scenario())
+
+
+def test_collecting_for_an_unknown_session_is_an_error():
+    async def scenario():
+        with pytest.raises(UnknownSession):
+            await Service().ray_lane.collect(12345)
+
+    asyncio.run(scenario())
+
+
+def test_nobody_to_ask_means_unanswered():
+    async def scenario():
+        peers = Peers(token=TOKEN, actor_of=None)
+        with pytest.raises(Unanswered):
+            await peers.call(NODE, AllocateBlock)
+        peers.close()
+
+    asyncio.run(scenario())
+
+
+def test_closing_answers_whoever_waits():
+    async def scenario():
+        async with World("direct") as world:
+            waiting = asyncio.ensure_future(world.peers.call(NODE, Fetch, ()))
+            await world.peers.call(NODE, AllocateBlock)
+            world.peers.close()
+            with pytest.raises(Unanswered):
+                await waiting
+            with pytest.raises(Unanswered):
+                await world.peers.call(NODE, AllocateBlock)
+
+    asyncio.run(scenario())
+
+
+def test_another_node_at_the_address_is_not_taken_for_the_one_that_was_meant():
+    async def scenario():
+        async with World("direct") as world:
+            with pytest.raises(ConnectionError, match="node 5 listens"):
+                await direct.connect("127.0.0.1", world.port, TOKEN, node_id=6, timeout_s=5)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        encode_preface(bytes(32)),
+        b"GET / HTTP/1.1\r\nHost: example\r\n\r\n" + bytes(20),
+        MAGIC + b"\0\x63" + TOKEN,
+        encode_preface(TOKEN) + b"\x00\x00\x00\x03abc",
+        encode_preface(TOKEN) + b"\x7f\xff\xff\xff",
+    ],
+    ids=["wrong token", "http", "another version", "garbage in a frame", "a frame without end"],
+)
+def test_a_bad_peer_is_sent_away_and_nobody_else_notices(said):
+    async def scenario():
+        async with World("direct") as world:
+            await world.peers.call(NODE, AllocateBlock)
+            reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
+            writer.write(said)
+            async with asyncio.timeout(10):
+                with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                    await reader.readexactly(1_000_000)
+            writer.close()
+            assert (await world.peers.call(NODE, AllocateBlock)).first_id == 2000
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_that_does_not_read_is_not_read_from():
+    async def scenario():
+        async with World("direct") as world:
+            reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
+            writer.write(encode_preface(TOKEN))
+            await reader.read(1)
+            (session,) = world.service.sessions._sessions.values()
+            paused = []
+            session._transport.pause_reading = lambda: paused.append(True)
+            session._transport.resume_reading = lambda: paused.append(False)
+            number = next(iter(world.service.sessions._sessions))
+            for _ in range(64):
+                session.answer(Produced(number << 32, ErrorCode.NONE, message="x" * 1_000_000))
+            await asyncio.sleep(0.05)
+            assert paused == [True]
+            async with asyncio.timeout(20):
+                while paused != [True, False]:
+                    assert await reader.read(1_000_000)
+            writer.close()
+
+    asyncio.run(scenario())

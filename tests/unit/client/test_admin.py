@@ -1,0 +1,250 @@
+"""The admin: topics, records, groups, and transactions that have to be looked into or ended."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from eagleray.broker.controller.events import CreateTopics, DeleteTopics
+from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.partitions.events import Produce, TransactionVerified
+from eagleray.client.admin import AsyncAdmin
+from eagleray.client.calls import Patience
+from eagleray.client.errors import (
+    GroupNotFound,
+    InvalidConfig,
+    NotConnected,
+    ProducerFenced,
+    RefusedError,
+    TopicExists,
+    TopicNotFound,
+    TransactionNotFound,
+)
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import NewRecord, build_batch
+from tests.support.client_helpers import (
+    ORDERS,
+    a_consumer,
+    a_producer,
+    a_transactional,
+    commit_records,
+    outcome,
+    poll_values,
+    settled,
+)
+from tests.support.client_world import CONTROLLER, COORDINATOR, Fate, in_world
+
+
+def test_a_topic_is_there_to_use_when_creating_it_returns():
+    async def main(world, runtime):
+        admin = AsyncAdmin(runtime)
+        await admin.create_topic("new", partitions=4, configs={"retention.ms": "1000"})
+        producer = a_producer(runtime, max_block_ms=0)
+        assert (await producer.send_and_wait("new", b"one", partition=3)).offset == 0
+        assert (await admin.list_topics()) == {"invoices": 2, "new": 4, "orders": 3}
+        assert "__transaction_state" in await admin.list_topics(internal=True)
+        assert (await admin.describe_configs("new")).configs["retention.ms"] == "1000"
+        assert (await admin.describe_configs("new")).explicit == ("retention.ms",)
+        await producer.close()
+
+    in_world(main)
+
+
+def test_what_cannot_be_is_refused_by_name():
+    async def main(world, runtime):
+        admin = AsyncAdmin(runtime)
+        assert isinstance(await outcome(admin.create_topic("orders")), TopicExists)
+        await admin.create_topic("orders", exist_ok=True)
+        assert isinstance(await outcome(admin.create_topic("x", configs={"nonsense": "1"})), InvalidConfig)
+        assert isinstance(await outcome(admin.grow_topic("orders", 1)), RefusedError)
+        for call in (admin.describe_topic("nothing"), admin.describe_configs("nothing")):
+            assert isinstance(await outcome(call), TopicNotFound)
+
+    in_world(main)
+
+
+@pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
+def test_creating_and_deleting_are_repeated_without_an_answer(fate: Fate):
+    async def main(world, runtime):
+        admin = AsyncAdmin(runtime)
+        world.network.plan(CreateTopics, fate)
+        world.network.plan(DeleteTopics, fate)
+        await admin.create_topic("new", partitions=1)
+        await admin.delete_topic("new")
+        assert "new" not in await admin.list_topics()
+
+    in_world(main)
+
+
+def test_a_cluster_without_a_controller_is_named_after_the_patience_is_over():
+    async def main(world, runtime):
+        world.kill(CONTROLLER)
+        admin = AsyncAdmin(runtime, Patience(total_ms=500))
+        error = await outcome(admin.create_topic("new"))
+        assert isinstance(error, NotConnected)
+        assert "creating topic 'new'" in str(error)
+        assert world.loop.time() < 1
+
+    in_world(main)
+
+
+def test_a_topic_grows_and_changes():
+    async def main(world, runtime):
+        admin = AsyncAdmin(runtime)
+        await admin.grow_topic("orders", 5)
+        assert (await admin.list_topics())["orders"] == 5
+        await admin.alter_topic("orders", {"retention.ms": "5"})
+        assert (await admin.describe_configs("orders")).configs["retention.ms"] == "5"
+        await admin.alter_topic("orders", {"retention.ms": None})
+        assert (await admin.describe_configs("orders")).explicit == ()
+
+    in_world(main)
+
+
+def test_a_description_says_what_holds_readers_back_and_is_json():
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        await commit_records(producer, b"one")
+        producer.begin()
+        await (await producer.send("orders", b"open", partition=0))
+        await settled()
+        described = await AsyncAdmin(runtime).describe_topic("orders")
+        first = described.partitions[0]
+        assert (first.last_stable_offset, first.high_watermark, first.undecided) == (2, 3, 1)
+        assert first.leader == world.image.leader_of(ORDERS[0])
+        assert first.size_bytes > 0
+        assert msgspec.json.decode(msgspec.json.encode(described))["partitions"][0]["high_watermark"] == 3
+        await producer.close()
+
+    in_world(main)
+
+
+def test_records_are_deleted_before_an_offset():
+    async def main(world, runtime):
+        producer = a_producer(runtime)
+        for _ in range(5):
+            await producer.send_and_wait("orders", b"x", partition=0)
+        admin = AsyncAdmin(runtime)
+        assert await admin.delete_records({ORDERS[0]: 3}) == {ORDERS[0]: 3}
+        assert (await admin.list_offsets({ORDERS[0]: -2}))[ORDERS[0]].offset == 3
+        assert await admin.delete_records({ORDERS[0]: -1}) == {ORDERS[0]: 5}
+        assert (await admin.list_offsets({ORDERS[0]: -1}))[ORDERS[0]].offset == 5
+        await producer.close()
+
+    in_world(main)
+
+
+def test_groups_are_listed_described_moved_and_deleted():
+    async def main(world, runtime):
+        producer = a_producer(runtime)
+        for _ in range(5):
+            await producer.send_and_wait("orders", b"x", partition=0)
+        admin = AsyncAdmin(runtime)
+        await admin.alter_group_offsets("readers", {ORDERS[0]: 2, ORDERS[1]: 0})
+        await admin.alter_group_offsets("others", {ORDERS[0]: 1})
+        assert await admin.list_groups() == ["others", "readers"]
+        first, second = await admin.describe_group("readers")
+        assert (first.partition, first.offset, first.log_end_offset, first.lag) == (ORDERS[0], 2, 5, 3)
+        assert second.lag == 0
+        await admin.delete_group_offsets("readers", ORDERS[1])
+        assert len(await admin.describe_group("readers")) == 1
+        await admin.delete_group("others")
+        assert await admin.list_groups() == ["readers"]
+        assert isinstance(await outcome(admin.delete_group("others")), GroupNotFound)
+        await producer.close()
+
+    in_world(main)
+
+
+def test_transactions_are_listed_and_described():
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        await a_transactional(runtime, "idle")
+        producer.begin()
+        await (await producer.send("orders", b"open", partition=1))
+        admin = AsyncAdmin(runtime)
+        assert [found.transactional_id for found in await admin.list_transactions()] == ["billing", "idle"]
+        assert [found.transactional_id for found in await admin.list_transactions(states=["Ongoing"])] == ["billing"]
+        described = await admin.describe_transaction("billing")
+        assert (described.state, described.partitions) == ("Ongoing", (ORDERS[1],))
+        assert isinstance(await outcome(admin.describe_transaction("nobody")), TransactionNotFound)
+        await producer.close()
+
+    in_world(main)
+
+
+def test_aborting_a_transaction_lets_readers_go_on_and_fences_its_producer():
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        producer.begin()
+        await (await producer.send("orders", b"open", partition=0))
+        await (await (plain := a_producer(runtime)).send("orders", b"behind", partition=0))
+        admin = AsyncAdmin(runtime)
+        await admin.abort_transaction("billing")
+        consumer = await a_consumer(runtime, ORDERS[0])
+        assert await poll_values(consumer, 1) == [b"behind"]
+        assert isinstance(await outcome(producer.commit()), ProducerFenced)
+        assert isinstance(await outcome(admin.abort_transaction("nobody")), TransactionNotFound)
+        for client in (producer, plain, consumer):
+            await client.close()
+
+    in_world(main)
+
+
+async def leave_hanging(world, runtime) -> None:
+    """Open a transaction in a partition behind its coordinator's back, as only a broken cluster does."""
+    identity = ProducerIdentity(424_242, 3)
+    producer = await a_transactional(runtime, "broken")
+    producer.begin()
+    await (await producer.send("orders", b"known", partition=0))
+    batch = build_batch(
+        [NewRecord(b"hanging", timestamp=world.now_ms)],
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    leader = world.nodes[world.image.leader_of(ORDERS[0])].leaders
+    request = Produce(0, ORDERS[0], batch, -1, "unknown", 1)
+    (question,) = leader.handle([request], world.now_ms)
+    leader.handle(
+        [TransactionVerified(ORDERS[0], identity.producer_id, question.verification_id, ErrorCode.NONE)], world.now_ms
+    )
+    await settled(1000)
+    await producer.commit()
+    await producer.close()
+
+
+def test_a_hanging_transaction_is_found_and_ended():
+    async def main(world, runtime):
+        await leave_hanging(world, runtime)
+        open_one = await a_transactional(runtime, "healthy")
+        open_one.begin()
+        await (await open_one.send("orders", b"healthy", partition=1))
+        await settled(1000)
+        admin = AsyncAdmin(runtime)
+        assert await admin.find_hanging(older_than_ms=60_000) == []
+        (hanging,) = await admin.find_hanging(older_than_ms=500)
+        assert (hanging.partition, hanging.producer.producer_id) == (ORDERS[0], 424_242)
+        consumer = await a_consumer(runtime, ORDERS[0])
+        assert b"hanging" not in await poll_values(consumer, 1)
+        await admin.abort_hanging(hanging)
+        assert await admin.find_hanging(older_than_ms=500) == []
+        described = await admin.describe_topic("orders")
+        assert described.partitions[0].undecided == 0
+        await open_one.close()
+        await consumer.close()
+
+    in_world(main)
+
+
+def test_questions_wait_for_a_coordinator_that_restarts():
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        world.kill(COORDINATOR)
+        world.loop.call_later(1, world.start, COORDINATOR)
+        found = await asyncio.wait_for(AsyncAdmin(runtime).list_transactions(), 5)
+        assert [transaction.transactional_id for transaction in found] == ["billing"]
+        await producer.close()
+
+    in_world(main)

@@ -1,0 +1,88 @@
+"""What a client knows of the cluster, and how it learns more."""
+
+import asyncio
+
+import msgspec
+
+from eagleray.broker.controller.events import GetMetadata
+from eagleray.broker.controller.image import EMPTY_IMAGE
+from eagleray.client.errors import NotConnected, TopicNotFound
+from eagleray.client.runtime import ClientRuntime
+from tests.support.client_helpers import ORDERS, a_producer, outcome
+from tests.support.client_world import CONTROLLER, LEADER_A, Fate, in_world
+
+
+def test_one_question_is_under_way_however_many_ask():
+    async def main(world, runtime):
+        await asyncio.gather(*(runtime.view.refreshed() for _ in range(50)))
+        assert len(world.asked(GetMetadata)) == 1
+
+    in_world(main)
+
+
+def test_nodes_are_asked_in_turn_so_that_a_dead_one_does_not_matter():
+    async def main(world, runtime):
+        world.kill(LEADER_A)
+        version = runtime.view.image.version
+        world.start(LEADER_A)
+        world.kill(CONTROLLER)
+        for _ in range(5):
+            await runtime.view.refreshed()
+        assert runtime.view.image.version > version
+
+    in_world(main)
+
+
+def test_a_question_without_an_answer_still_lets_those_go_on_who_asked():
+    async def main(world, runtime):
+        world.network.plan(GetMetadata, Fate.REPLY_LOST)
+        await runtime.view.refreshed()
+        assert world.loop.time() < 1
+
+    in_world(main)
+
+
+def test_an_older_image_is_ignored():
+    async def main(world, runtime):
+        newest = runtime.view.image
+        runtime.view.update(msgspec.structs.replace(newest, version=newest.version - 1, topics={}))
+        assert runtime.view.image is newest
+        assert ORDERS[0] in runtime.view.leaders
+
+    in_world(main)
+
+
+def test_peers_learn_where_nodes_are_with_every_image():
+    async def main(world, runtime):
+        learned = []
+        world.learn = learned.append
+        runtime.view.update(msgspec.structs.replace(world.image, version=world.image.version + 1))
+        assert learned == [world.image.nodes]
+
+    in_world(main)
+
+
+def test_a_topic_is_found_as_soon_as_it_is_there():
+    async def main(world, runtime):
+        producer = a_producer(runtime)
+        sending = asyncio.ensure_future(producer.send_and_wait("orders", b"one"))
+        await sending
+        waiting = asyncio.ensure_future(runtime.view.find_topic("later", 10_000))
+        await asyncio.sleep(0.5)
+        world.create("later", 2)
+        assert len(await waiting) == 2
+        assert world.loop.time() < 1
+        await producer.close()
+
+    in_world(main)
+
+
+def test_a_client_that_knows_no_node_says_that_and_not_that_the_topic_is_missing():
+    async def main(world, runtime):
+        lonely = ClientRuntime(world, EMPTY_IMAGE)
+        assert isinstance(await outcome(lonely.view.find_topic("orders", 100)), NotConnected)
+        assert isinstance(await outcome(runtime.view.find_topic("nothing", 100)), TopicNotFound)
+        lonely.close()
+        lonely.view.close()
+
+    in_world(main)
