@@ -4,7 +4,7 @@
 export PYTHON
 # How many processes run the tests.
 WORKERS ?= 2
-# How long `make fuzz` looks, for each of its targets.
+# How long `make fuzz` looks, for each of its targets, and `make torture` kills.
 SECONDS ?= 120
 
 UV_VERSION := 0.13.7
@@ -17,10 +17,10 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check format bench fuzz fuzz-messages fuzz-records lock clean
+.PHONY: help setup java demo test check format bench bench-txn torture fuzz fuzz-messages fuzz-records lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed java ## Create the virtual environment, install everything into it, find Java
 
@@ -42,6 +42,12 @@ format: $(VENV)/.installed ## Format the code and repair what the linter can
 
 bench: setup ## Measure, and print the tables
 	$(WITH_JAVA) $(BIN)/python -m benchmarks
+
+bench-txn: setup ## Measure transactions through real actors; PARTS="lanes flush" for some of the tables
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.transactions $(PARTS)
+
+torture: setup ## Kill actors and clients at random and check what is left; SECONDS=600 SEED=1
+	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 fuzz: fuzz-messages fuzz-records ## Look for bytes that break the codec; SECONDS=600 for longer
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import Any, ClassVar, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from eagleray.actors.internal_topic import batches_of
 from eagleray.actors.logs import Logs
@@ -27,6 +28,9 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Appended, LogWriteFailed, Origin
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, build_batch, split_batches
+
+if TYPE_CHECKING:
+    import asyncio
 
 _log = logging.getLogger(__name__)
 
@@ -66,12 +70,17 @@ class ControllerShell(Shell):
                     if isinstance(effect, LogChanges):
                         outcomes.append(self._append(effect))
                     elif isinstance(effect, StartNodes):
-                        self.host.supervisor.start_nodes(effect.nodes)
+                        self._off_the_loop(self.host.supervisor.start_nodes, effect.nodes)
                     elif isinstance(effect, StopNodes):
-                        self.host.supervisor.stop_nodes(effect.node_ids)
+                        self._off_the_loop(self.host.supervisor.stop_nodes, effect.node_ids)
                     else:
                         self.host.answer(effect)
             events = outcomes
+
+    def _off_the_loop(self, act: Callable[[Any], None], nodes: Any) -> None:  # noqa: ANN401 - what the act takes
+        """Start or stop nodes without making everybody wait who asks the controller."""
+        future = self.host.loop.run_in_executor(None, act, nodes)
+        future.add_done_callback(_log_failure)
 
     # The metadata log
 
@@ -117,3 +126,9 @@ class ControllerShell(Shell):
     def close(self) -> None:
         """Close the log."""
         self._logs.close_all()
+
+
+def _log_failure(future: asyncio.Future[None]) -> None:
+    error = future.exception()
+    if error is not None:
+        _log.error("nodes could not be started or stopped", exc_info=error)

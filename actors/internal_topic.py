@@ -83,9 +83,8 @@ class InternalTopic:
 
     def _resign(self, number: int) -> None:
         self._post(self._resigned(number, self._epochs.pop(number)))
-        partition = TopicPartition(self._name, number)
-        if partition in self.logs and number not in self._loading:
-            self.logs.close(partition)
+        if number not in self._loading:
+            self._close_if_given_up(number)
 
     async def _load(self, number: int, epoch: int) -> None:
         while self._epochs.get(number) == epoch:
@@ -101,7 +100,13 @@ class InternalTopic:
                     return
                 finally:
                     self._loading.discard(number)
+                    self._close_if_given_up(number)
             await asyncio.sleep(_RETRY_S)
+
+    def _close_if_given_up(self, number: int) -> None:
+        partition = TopicPartition(self._name, number)
+        if number not in self._epochs and partition in self.logs:
+            self.logs.close(partition)
 
     async def _load_once(self, number: int, epoch: int) -> None:
         partition = TopicPartition(self._name, number)

@@ -14,6 +14,7 @@ import ray
 from eagleray.actors.embedded_ray import address_of_this_node
 from eagleray.actors.lanes.frames import TOKEN_BYTES
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
+from eagleray.actors.logs import DirectoryLock, PartitionLocked
 from eagleray.actors.settings import check_settings
 from eagleray.actors.spec import CONTROLLER_NODE_ID
 from eagleray.actors.supervision import (
@@ -73,7 +74,7 @@ async def start_cluster(
     """
     check_settings(settings)
     data_dir = os.path.abspath(data_dir)
-    os.makedirs(data_dir, exist_ok=True)
+    _check_is_free(name, data_dir)
     spec = ClusterSpec(
         name=name,
         data_dir=data_dir,
@@ -96,6 +97,26 @@ async def start_cluster(
         return Contact(spec.token, answer.image)
     finally:
         peers.close()
+
+
+def _check_is_free(name: str, data_dir: str) -> None:
+    """Raise CannotStart where the directory cannot be had, instead of waiting for ever until it can."""
+    try:
+        os.makedirs(data_dir, exist_ok=True)
+        DirectoryLock(f"{data_dir}/nodes/{CONTROLLER_NODE_ID}.lock").release()
+    except PartitionLocked:
+        raise CannotStart(
+            f"the data directory {data_dir} is in use by a running cluster; connect to it, stop it, or choose another"
+        ) from None
+    except OSError as error:
+        raise CannotStart(f"the data directory {data_dir} cannot be used: {error}; choose another") from error
+    try:
+        find_controller(name)
+    except ValueError:
+        return
+    raise CannotStart(
+        f"a cluster named {name!r} is running on this Ray cluster already; connect to it, or choose another name"
+    )
 
 
 def _token(data_dir: str) -> bytes:

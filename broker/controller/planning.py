@@ -26,7 +26,12 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log.config import InvalidConfig
 from eagleray.protocol.errors import ErrorCode
 
-_INTERNAL_CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024**2)}
+_INTERNAL_CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(100 * 1024**2),
+    # A transaction with ten thousand branches is one record.
+    "max.message.bytes": str(64 * 1024**2),
+}
 
 
 def internal_partition_counts(config: ControllerConfig) -> dict[str, int]:

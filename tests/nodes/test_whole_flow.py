@@ -147,6 +147,48 @@ def test_a_node_that_is_restarted_between_transactions_goes_on_where_it_was(tmp_
     asyncio.run(scenario())
 
 
+def test_a_controller_that_is_restarted_knows_everything_and_nobody_else_notices(tmp_path):
+    async def scenario():
+        async with running(tmp_path, SEPARATE) as (nodes, cluster):
+            await cluster.admin.create_topic("orders", partitions=4)
+            async with cluster.producer(transactional_id="checkout") as producer:
+                producer.begin()
+                await producer.send("orders", b"before", key=b"1")
+                await producer.flush()
+                epoch = nodes.nodes[5].image.leader_epoch_of(ORDERS)
+                await nodes.stop_node(0)
+                await producer.send("orders", b"without", key=b"2")
+                await producer.commit()
+                await nodes.start_node(0)
+                await cluster.admin.create_topic("later", partitions=1)
+                await write(producer, b"later", topic="later")
+            await assert_committed(cluster, b"before", b"without")
+            # The leaders are in the same lives as before, so their epochs are the same.
+            assert nodes.nodes[5].image.leader_epoch_of(ORDERS) == epoch
+
+    asyncio.run(scenario())
+
+
+def test_a_transaction_with_many_writers_commits_exactly_what_was_named(tmp_path, layout):
+    async def scenario():
+        async with running(tmp_path, layout) as (_, cluster):
+            await cluster.admin.create_topic("orders", partitions=4)
+            transaction = await cluster.begin("job", tag="batch-1")
+            token = transaction.branch()
+            sealed = []
+            for attempt in (b"first", b"second"):
+                async with await cluster.join(token) as writer:
+                    await writer.send("orders", attempt)
+                    sealed.append(await writer.seal())
+            await transaction.commit(sealed[1:], offsets={ORDERS: 3}, group="job")
+            await assert_committed(cluster, b"second")
+            assert await stable_offset(cluster, "job") == 3
+            again = await cluster.begin("job", tag="batch-1")
+            assert again.already_committed
+
+    asyncio.run(scenario())
+
+
 def test_what_was_committed_is_there_when_all_nodes_are_started_again(tmp_path, layout):
     async def first():
         async with running(tmp_path, layout) as (_, cluster):
