@@ -6,6 +6,7 @@ from collections.abc import Callable
 from statistics import median
 
 from msgspec import Struct
+from rich.console import Console
 from rich.table import Table
 
 ROUNDS = 7
@@ -49,3 +50,14 @@ def rounds_table(title: str, rows: list[Row]) -> Table:
         figures = (min(row.microseconds), median(row.microseconds), *row.microseconds)
         table.add_row(row.name, *(f"{figure:.2f}" for figure in figures), end_section=row.name == "together")
     return table
+
+
+def print_table(title: str, heading: list[str], rows: list[list[str]]) -> None:
+    """Show rows of text, and how busy the machine is."""
+    caption = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
+    for name in heading:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=160).print(table)

@@ -77,6 +77,7 @@ def start(
     group_coordinators: int = 1,
     lane: str = "direct",
     config: Mapping[str, str] | None = None,
+    host: str | None = None,
     port: int = 0,
 ) -> Cluster:
     """Start a cluster with what `data_dir` holds, on the Ray cluster at `address` or on one of its own.
@@ -93,6 +94,7 @@ def start(
         group_coordinators=group_coordinators,
         lane=lane,
         config=config or {},
+        host=host,
         port=port,
     )
     ray = join_ray(address)

@@ -27,6 +27,7 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
     group_coordinators: int = 1
     lane: str = Lane.DIRECT
     config: Mapping[str, str] = {}
+    host: str | None = None
     port: int = 0
 
 
@@ -45,7 +46,13 @@ async def start_nodes(options: StartOptions) -> Contact:
     )
     settings = {key: str(value) for key, value in options.config.items()}
     return await start_cluster(
-        options.name, options.data_dir, plan, settings=settings, lane=Lane(options.lane), port=options.port
+        options.name,
+        options.data_dir,
+        plan,
+        settings=settings,
+        lane=Lane(options.lane),
+        host=options.host,
+        port=options.port,
     )
 
 

@@ -22,7 +22,14 @@ from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import DeleteRecords, DescribePartition, PartitionDescribed, RecordsDeleted
 from eagleray.client.calls import Patience, call_patiently
 from eagleray.client.descriptions import GroupOffset, PartitionDescription, TopicConfigs, TopicDescription
-from eagleray.client.errors import TopicNotFound
+from eagleray.client.errors import (
+    EaglerayError,
+    RefusedError,
+    RetriableError,
+    TopicNotFound,
+    TopicRefused,
+    error_for,
+)
 from eagleray.client.lookups import commit_offsets, fetch_offsets, list_offsets
 from eagleray.client.metadata import GROUP_TOPIC, NO_NODE
 from eagleray.client.runtime import ClientRuntime
@@ -91,7 +98,14 @@ class AsyncAdmin(TransactionAdmin):
             return next((code for code in codes if code is not _NONE and code not in accepted), _NONE)
 
         answer: TopicsAnswered = await call_patiently(
-            self._runtime, controller, doing, message_type, *fields, patience=self._patience, error_of=error_of
+            self._runtime,
+            controller,
+            doing,
+            message_type,
+            *fields,
+            patience=self._patience,
+            error_of=error_of,
+            exception_for=_topic_error,
         )
         await view.refreshed()
         return answer
@@ -229,3 +243,13 @@ def _unless_unknown(reply: Any) -> ErrorCode:  # noqa: ANN401 - ConfigsDescribed
     """For a topic that does not exist, asking again changes nothing."""
     error_code: ErrorCode = reply.error_code
     return _NONE if error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error_code
+
+
+def _topic_error(error_code: ErrorCode, doing: str, reply: TopicsAnswered) -> EaglerayError:
+    """Say what the controller has said about the topic in question."""
+    said = next((result.message for result in reply.results if result.error_code is error_code), None)
+    error = error_for(error_code, doing, said)
+    if isinstance(error, RetriableError | RefusedError):
+        return error
+    # A code that would mean something else to a producer.
+    return TopicRefused(error.message, error_code)

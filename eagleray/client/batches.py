@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
@@ -12,6 +13,9 @@ from eagleray.protocol.records import BatchBuilder
 
 UNASSIGNED = -1
 LAST_SEQUENCE = 2**31 - 1
+
+
+_log = logging.getLogger(__name__)
 
 
 class ProducerBatch:
@@ -170,11 +174,20 @@ class Delivery:
         return RecordMetadata(partition.topic, partition.partition, offset, timestamp)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call back when the record is acknowledged or has failed, at once where that is so already."""
+        """Call back when the record is acknowledged or has failed, at once where that is so already.
+
+        What the callback raises is logged and goes no further: it runs in the middle of everybody's answers.
+        """
         if self._batch.is_done:
-            callback(self)
+            self._call(callback)
         else:
-            self._batch.when_done(lambda: callback(self))
+            self._batch.when_done(lambda: self._call(callback))
+
+    def _call(self, callback: Callable[[Delivery], None]) -> None:
+        try:
+            callback(self)
+        except Exception:  # noqa: BLE001 - whatever an application's code raises
+            _log.exception("a callback for a delivery to %s has failed", self._batch.queue.partition)
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         if not self._batch.is_done:

@@ -47,6 +47,11 @@ def first_error(reply: Any) -> ErrorCode:  # noqa: ANN401 - any reply
     return error_code
 
 
+def error_in(error_code: ErrorCode, doing: str, reply: Any) -> EaglerayError:  # noqa: ANN401 - any reply
+    """Return the exception for a reply, with what it says about it."""
+    return error_for(error_code, doing, getattr(reply, "message", None))
+
+
 async def call_patiently(
     runtime: ClientRuntime,
     find_node: FindNode,
@@ -55,6 +60,7 @@ async def call_patiently(
     *fields: object,
     patience: Patience,
     error_of: Callable[[Any], ErrorCode] = first_error,
+    exception_for: Callable[[ErrorCode, str, Any], EaglerayError] = error_in,
 ) -> Any:  # noqa: ANN401 - the reply that belongs to the request
     """Ask whoever is responsible until the answer is more than "try again"; raise what it says otherwise.
 
@@ -75,7 +81,7 @@ async def call_patiently(
                 error_code = error_of(reply)
                 if error_code is ErrorCode.NONE:
                     return reply
-                problem = error_for(error_code, doing, getattr(reply, "message", None))
+                problem = exception_for(error_code, doing, reply)
                 if not error_code.is_retriable:
                     raise problem
         if runtime.now_ms() >= deadline_ms:

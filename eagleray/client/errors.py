@@ -182,7 +182,7 @@ class ForkedClient(FatalError):
 class InvalidConfig(RefusedError, ValueError):
     """A setting is unknown, or its value is not allowed."""
 
-    advice = "`ProducerConfig.table()` and `ConsumerConfig.table()` list what there is."
+    advice = "docs/configuration.md lists every setting with its default."
 
 
 class InvalidTransactionState(RefusedError):
@@ -201,6 +201,12 @@ class TopicExists(RefusedError):
     """There is a topic of this name already."""
 
     advice = "Use it as it is, or choose another name."
+
+
+class TopicRefused(RefusedError):
+    """A topic cannot be like this."""
+
+    advice = "Correct the name, the number of partitions or the settings; nothing was changed."
 
 
 class OffsetOutOfRange(RefusedError):

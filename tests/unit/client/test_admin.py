@@ -18,6 +18,7 @@ from eagleray.client.errors import (
     RefusedError,
     TopicExists,
     TopicNotFound,
+    TopicRefused,
     TransactionNotFound,
 )
 from eagleray.protocol.errors import ErrorCode
@@ -246,5 +247,16 @@ def test_questions_wait_for_a_coordinator_that_restarts():
         found = await asyncio.wait_for(AsyncAdmin(runtime).list_transactions(), 5)
         assert [transaction.transactional_id for transaction in found] == ["billing"]
         await producer.close()
+
+    in_world(main)
+
+
+def test_what_the_controller_says_about_a_topic_reaches_the_application():
+    async def main(world, runtime):
+        admin = AsyncAdmin(runtime)
+        with pytest.raises(TopicRefused, match=r"not/legal.*nothing was changed"):
+            await admin.create_topic("not/legal", partitions=1)
+        with pytest.raises(InvalidConfig, match=r"retention\.ms"):
+            await admin.create_topic("legal", partitions=1, configs={"retention.ms": "long"})
 
     in_world(main)

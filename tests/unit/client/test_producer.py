@@ -389,6 +389,23 @@ def test_a_record_that_the_topic_refuses_fails_alone():
     in_world(main)
 
 
+def test_a_callback_that_fails_harms_nobody_else(caplog):
+    async def main(world, runtime):
+        producer = a_producer(runtime)
+
+        def fail(*news):
+            raise ZeroDivisionError
+
+        first = await producer.send("orders", b"one", partition=0, on_delivery=fail)
+        second = await producer.send("orders", b"two", partition=0)
+        assert ((await first).offset, (await second).offset) == (0, 1)
+        first.add_done_callback(fail)
+        await producer.close()
+
+    in_world(main)
+    assert caplog.text.count("a callback for a delivery to orders-0 has failed") == 2
+
+
 def test_callbacks_are_told_of_success_and_of_failure():
     async def main(world, runtime):
         told = []

@@ -1,0 +1,95 @@
+"""The program: its groups of commands, and how it fails."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from eagleray.cli import benching, consuming, groups, hosting_commands, producing, status, topics, transactions
+from eagleray.cli.complaints import line_for
+from eagleray.cli.options import examples
+
+
+class OneLineErrors(TyperGroup):
+    """Says what was wrong in one line, and leaves the traceback to `--debug`."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as the class above has it
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            line = None if ctx.params.get("debug") else line_for(error)
+            if line is None:
+                raise
+            typer.echo(f"error: {line}", err=True)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    name="eagleray",
+    cls=OneLineErrors,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "eagleray start --data-dir ./data",
+        "eagleray topic create orders --partitions 3",
+        "seq 10 | eagleray produce orders --transactional-id loader-1",
+        "eagleray consume orders --timeout 2",
+        "eagleray status",
+    ),
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"eagleray {importlib.metadata.version('eagleray')}")
+        raise typer.Exit
+
+
+@app.callback()
+def eagleray(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback when something fails.")] = False,
+) -> None:
+    """Exactly-once streams on the Ray cluster you already have.
+
+    Start a cluster, make topics, write records in transactions, read them, and see what holds readers back.
+    """
+    del version, debug  # the first was dealt with before, the second is for whoever catches errors
+
+
+hosting_commands.add_to(app)
+status.add_to(app)
+producing.add_to(app)
+consuming.add_to(app)
+app.add_typer(topics.app, name="topic")
+app.add_typer(transactions.app, name="txn")
+app.add_typer(groups.app, name="group")
+app.add_typer(benching.app, name="bench")
+
+
+def main() -> None:
+    """Run the command that the process was started for."""
+    keep_stdout()
+    app()
+
+
+def keep_stdout() -> None:
+    """Keep the standard output for what commands print.
+
+    Ray and the processes that it starts write where they like to; all of that goes to the standard error, so that
+    whoever reads our output gets nothing else.
+    """
+    sys.stdout.flush()
+    ours = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogateescape")
+    os.dup2(2, 1)
+    sys.stdout = ours

@@ -1,0 +1,81 @@
+"""A cluster that runs on without a terminal: kept by a process of its own, which is found again by its pid."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from eagleray.cli.complaints import Complaint
+
+if TYPE_CHECKING:
+    from eagleray.cli.hosting_commands import StartRequest
+
+LOG_FILE: Final = "eagleray.log"
+_READY: Final = "bootstrap.servers="
+
+
+def command_of(request: StartRequest) -> list[str]:
+    """The command that does in the foreground what was asked for."""
+    command = [sys.executable, "-m", "eagleray", "start", "--name", request.connection.name]
+    command += ["--data-dir", request.data_dir, "--listen", request.listen, "--layout", request.layout]
+    command += ["--coordinators", str(request.coordinators)]
+    if request.leaders is not None:
+        command += ["--leaders", str(request.leaders)]
+    for key, value in request.settings.items():
+        command += ["--config", f"{key}={value}"]
+    return command
+
+
+def start(request: StartRequest, command: Sequence[str]) -> str:
+    """Start the keeper in a session of its own; return where clients reach the cluster, once it runs."""
+    log_path = os.path.join(request.data_dir, LOG_FILE)
+    environment = {key: value for key, value in os.environ.items() if key not in ("EAGLERAY_ADDRESS", "RAY_ADDRESS")}
+    with open(log_path, "ab") as log:
+        began_at = log.tell()
+        keeper = subprocess.Popen(  # noqa: S603 - our own interpreter and our own options
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            env=environment,
+        )
+    assert keeper.stdout is not None
+    try:
+        with keeper.stdout as said:
+            line = said.readline().decode()
+    except KeyboardInterrupt:
+        keeper.send_signal(signal.SIGTERM)
+        keeper.wait()
+        raise
+    if not line.startswith(_READY):
+        keeper.wait()
+        raise Complaint(_last_words(log_path, began_at))
+    # It is nobody's child any more: whoever stops it finds it by its pid.
+    keeper.returncode = 0
+    return line.removeprefix(_READY).strip()
+
+
+def _last_words(log_path: str, began_at: int) -> str:
+    with open(log_path, "rb") as log:
+        log.seek(began_at)
+        lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else f"the cluster did not start; {log_path} says why."
+
+
+def locked_by(data_dir: str) -> str | None:
+    """The first lock of a node that somebody has; None where nobody uses the directory."""
+    for path in sorted(glob.glob(os.path.join(glob.escape(data_dir), "nodes", "*.lock"))):
+        with open(path, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return path
+    return None

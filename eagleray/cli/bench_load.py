@@ -1,0 +1,162 @@
+"""The load of `eagleray bench txn`: many producers on one loop, each with one transaction after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import msgspec
+
+from eagleray.client.cluster import AsyncCluster
+from eagleray.client.errors import AbortableError
+from eagleray.client.producer import AsyncProducer
+
+_INITS_AT_ONCE: Final = 100
+_DISPATCH_S: Final = 0.002
+_RECENT: Final = 2000
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of the cluster."""
+
+    topic: str
+    producers: int = 1000
+    seconds: float = 10.0
+    rate: float | None = None
+    """Transactions that arrive each second; None for as many as get through."""
+
+    partitions: int = 8
+    records: int = 1
+    size: int = 100
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it. Latencies are in milliseconds, from the arrival of a transaction until it was committed."""
+
+    producers: int
+    seconds: float
+    transactions: int
+    transactions_per_second: float
+    records_per_second: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    aborted: int
+    missed: int
+    """Arrivals that no producer was free for before the end."""
+
+
+class Bench:
+    """One run.
+
+    Owns: the producers. On failure: a transaction that has to be aborted is counted; any other error ends the run.
+    """
+
+    def __init__(self, cluster: AsyncCluster, load: Load) -> None:
+        self.load = load
+        self._loop = asyncio.get_running_loop()
+        ids = (f"{load.topic}-{number}" for number in range(load.producers))
+        self._producers = [cluster.producer(transactional_id=transactional_id) for transactional_id in ids]
+        self._value = bytes(load.size)
+        self._arrivals: asyncio.Queue[float] = asyncio.Queue()
+        self._latencies_ms = array("d")
+        self._aborted = 0
+        self._arrived = 0
+        self._began = self._ended = 0.0
+
+    async def prepare(self) -> None:
+        """Get every producer its identity, so that the run measures nothing but transactions."""
+        for first in range(0, len(self._producers), _INITS_AT_ONCE):
+            await asyncio.gather(*(producer.init() for producer in self._producers[first : first + _INITS_AT_ONCE]))
+
+    async def run(self) -> Report:
+        """Put the load on the cluster for as long as it says."""
+        work = self._closed if self.load.rate is None else self._offered
+        self._began = self._loop.time()
+        self._ended = self._began + self.load.seconds
+        tasks = [self._start(work(number, producer)) for number, producer in enumerate(self._producers)]
+        try:
+            if self.load.rate is not None:
+                await self._dispatch(self.load.rate, tasks)
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return self.report()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._loop.create_task(work)
+
+    # Closed loop: the next transaction begins when the last one has ended
+
+    async def _closed(self, number: int, producer: AsyncProducer) -> None:
+        while (now := self._loop.time()) < self._ended:
+            await self._transact(number, producer, now)
+
+    # Offered rate: transactions arrive, whether or not somebody is free
+
+    async def _offered(self, number: int, producer: AsyncProducer) -> None:
+        while True:
+            arrived = await self._arrivals.get()
+            if arrived < 0 or self._loop.time() >= self._ended:
+                return
+            await self._transact(number, producer, arrived)
+
+    async def _dispatch(self, rate: float, tasks: list[asyncio.Task[None]]) -> None:
+        arrived = 0
+        while (now := self._loop.time()) < self._ended and not any(task.done() for task in tasks):
+            due = int((now - self._began) * rate)
+            for place in range(arrived, due):
+                self._arrivals.put_nowait(self._began + place / rate)
+            arrived = max(arrived, due)
+            await asyncio.sleep(_DISPATCH_S)
+        self._arrived = arrived
+        for _ in tasks:
+            self._arrivals.put_nowait(-1.0)
+
+    async def _transact(self, number: int, producer: AsyncProducer, arrived: float) -> None:
+        load = self.load
+        producer.begin()
+        try:
+            for place in range(load.records):
+                await producer.send(load.topic, self._value, partition=(number + place) % load.partitions)
+            await producer.commit()
+        except AbortableError:
+            self._aborted += 1
+            await producer.abort()
+        else:
+            self._latencies_ms.append((self._loop.time() - arrived) * 1000)
+
+    # What came of it
+
+    def report(self) -> Report:
+        """Say how it went, so far or in all."""
+        done = len(self._latencies_ms)
+        seconds = max(self._loop.time() - self._began, 1e-9)
+        sample = sorted(self._latencies_ms if self._loop.time() >= self._ended else self._latencies_ms[-_RECENT:])
+        return Report(
+            producers=self.load.producers,
+            seconds=round(seconds, 2),
+            transactions=done,
+            transactions_per_second=round(done / seconds, 1),
+            records_per_second=round(done * self.load.records / seconds, 1),
+            p50_ms=percentile(sample, 0.50),
+            p99_ms=percentile(sample, 0.99),
+            max_ms=percentile(sample, 1.0),
+            aborted=self._aborted,
+            missed=max(self._arrived - done - self._aborted, 0),
+        )
+
+    async def close(self) -> None:
+        """Close the producers."""
+        await asyncio.gather(*(producer.close() for producer in self._producers))
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    """The value that this share of all values does not exceed; 0 where there are none."""
+    if not ordered:
+        return 0.0
+    return round(ordered[min(int(len(ordered) * share), len(ordered) - 1)], 2)

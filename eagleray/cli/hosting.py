@@ -1,0 +1,164 @@
+"""Running a cluster: from joining Ray to the last process that has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+from eagleray.actors.lanes.peers import Unanswered
+from eagleray.actors.starting import CannotStart, ClusterNotFound, Contact, bootstrap_node, plan_of, stop_cluster
+from eagleray.actors.starting import find_cluster as find_quietly
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import PlannedNode
+from eagleray.cli import records, session
+from eagleray.cli.complaints import Complaint
+from eagleray.cli.hosting_commands import StartRequest
+from eagleray.cli.options import Connection
+from eagleray.connecting import StartOptions, start_nodes
+
+_START_S: Final = 180.0
+_ASK_S: Final = 5.0
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+OnReady = Callable[[str], None]
+
+
+def host(request: StartRequest, on_ready: OnReady, *, detach: bool) -> None:
+    """Start a cluster; unless it is to run on by itself, keep it until a signal comes, then stop it in good order."""
+    # A signal while Ray starts must not leave half of it behind: it counts once there is something to stop.
+    with noted_signals() as stop_wanted, session.joined_ray(request.connection.address):
+        try:
+            asyncio.run(_host(request, on_ready, stop_wanted, detach=detach))
+        finally:
+            # The loop has put its own handlers away; a second Ctrl-C must not keep Ray from ending.
+            for number in _STOP_SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def noted_signals() -> Iterator[threading.Event]:
+    """Take note of signals to stop, in the place of ending at once."""
+    noted = threading.Event()
+    before = {number: signal.signal(number, lambda *_: noted.set()) for number in _STOP_SIGNALS}
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+async def _host(request: StartRequest, on_ready: OnReady, stop_wanted: threading.Event, *, detach: bool) -> None:
+    stopping = asyncio.Event()
+    for number in _STOP_SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    if stop_wanted.is_set():
+        return
+    name = request.connection.name
+    await _refuse_second(name)
+    starting = asyncio.create_task(_start(request))
+    waiting = asyncio.create_task(stopping.wait())
+    try:
+        async with asyncio.timeout(_START_S):
+            await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            bootstrap = _bootstrap(starting.result())
+            records.save(_record(request, bootstrap, detach=detach))
+            on_ready(bootstrap)
+            if detach:
+                return
+            await waiting
+    except TimeoutError:
+        raise Complaint(f"the cluster has not come up within {_START_S:g} s; Ray's logs say why.") from None
+    finally:
+        starting.cancel()
+        waiting.cancel()
+        await asyncio.gather(starting, waiting, return_exceptions=True)
+        if not (detach and starting.done() and not starting.cancelled() and starting.exception() is None):
+            await _stop(request)
+
+
+async def _refuse_second(name: str) -> None:
+    try:
+        async with asyncio.timeout(_ASK_S):
+            await find_quietly(name)
+    except (ClusterNotFound, TimeoutError, Unanswered):
+        return
+    raise Complaint(
+        f"a cluster named {name!r} runs already on this Ray cluster; stop it with `eagleray stop --name {name}`, "
+        "or choose another --name."
+    )
+
+
+def _plan(request: StartRequest) -> tuple[PlannedNode, ...]:
+    return plan_of(request.layout, leaders=request.leaders, coordinators=request.coordinators)
+
+
+async def _start(request: StartRequest) -> Contact:
+    try:
+        return await start_nodes(
+            StartOptions(
+                name=request.connection.name,
+                data_dir=request.data_dir,
+                layout=request.layout,
+                leaders=request.leaders,
+                coordinators=request.coordinators,
+                config=request.settings,
+                host=request.listen.rpartition(":")[0],
+                port=int(request.listen.rpartition(":")[2]),
+            )
+        )
+    except CannotStart as error:
+        raise Complaint(str(error)) from error
+
+
+def _bootstrap(contact: Contact) -> str:
+    """Where clients begin, who know nothing else of the cluster."""
+    node = contact.image.nodes[bootstrap_node(tuple(contact.image.plan.values()))]
+    return f"{node.host}:{node.port}"
+
+
+def _record(request: StartRequest, bootstrap: str, *, detach: bool) -> records.ClusterRecord:
+    keeper_pid = 0 if detach else os.getpid()
+    return records.ClusterRecord(
+        name=request.connection.name,
+        address=session.ray_address(),
+        data_dir=request.data_dir,
+        bootstrap=bootstrap,
+        ray_auth_mode=os.environ.get("RAY_AUTH_MODE", ""),
+        keeper_pid=keeper_pid,
+        keeper_started=records.started_at(keeper_pid) if keeper_pid else 0,
+    )
+
+
+async def _stop(request: StartRequest) -> None:
+    """Stop what was started, as far as it got."""
+    name = request.connection.name
+    records.remove(name)
+    try:
+        async with asyncio.timeout(_ASK_S):
+            image = (await find_quietly(name)).image
+    except (ClusterNotFound, TimeoutError, Unanswered):
+        image = MetadataImage(plan={node.node_id: node for node in _plan(request)})
+    await asyncio.to_thread(stop_cluster, name, image)
+
+
+@asynccontextmanager
+async def temporary_cluster(settings: dict[str, str]) -> AsyncIterator[session.Session]:
+    """A cluster of its own for a while, whose data go when it goes; Ray has to be joined."""
+    name = f"temporary-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="eagleray-data-") as data_dir:
+        request = StartRequest(
+            connection=Connection(name), listen="127.0.0.1:0", data_dir=data_dir, layout="colocated", settings=settings
+        )
+        try:
+            contact = await _start(request)
+            async with session.clients_of(name, contact) as cluster:
+                yield session.Session(name, cluster)
+        finally:
+            await _stop(request)

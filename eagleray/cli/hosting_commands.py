@@ -1,0 +1,170 @@
+"""`eagleray start` and `eagleray stop`."""
+
+from __future__ import annotations
+
+import enum
+import os
+import socket
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from eagleray.actors.settings import check_settings
+from eagleray.cli import background, records
+from eagleray.cli.complaints import Complaint
+from eagleray.cli.options import Address, Connection, Name, Settings, examples, settings_of
+from eagleray.cli.output import note
+from eagleray.cli.running import prepare_ray, run
+
+_STOP_S: Final = 60.0
+
+
+class Layout(enum.StrEnum):
+    """How roles are spread over processes."""
+
+    SEPARATE = "separate"
+    COLOCATED = "colocated"
+
+
+class Flush(enum.StrEnum):
+    """When records are on the disk."""
+
+    COMMIT = "commit"
+    OS = "os"
+
+
+class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What `eagleray start` was asked for."""
+
+    connection: Connection
+    listen: str
+    data_dir: str
+    layout: str = "separate"
+    leaders: int | None = None
+    coordinators: int = 1
+    settings: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command(
+        epilog=examples(
+            "eagleray start --data-dir ./data",
+            "eagleray start --data-dir ./data --detach && eagleray status && eagleray stop",
+            "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --flush commit",
+        )
+    )(start)
+    app.command(epilog=examples("eagleray stop", "eagleray stop --name billing"))(stop)
+
+
+def start(
+    *,
+    data_dir: Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Where the cluster keeps its records.")],
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where clients reach it; port 0 takes a free one.")
+    ] = "127.0.0.1:9092",
+    layout: Annotated[
+        Layout, typer.Option("--layout", help="Each role a process of its own, or all roles in one per core.")
+    ] = Layout.SEPARATE,
+    leaders: Annotated[
+        int | None, typer.Option("--leaders", min=1, help="How many processes lead partitions; one a core by default.")
+    ] = None,
+    coordinators: Annotated[
+        int, typer.Option("--coordinators", min=1, help="How many processes coordinate transactions.")
+    ] = 1,
+    flush: Annotated[
+        Flush | None,
+        typer.Option("--flush", help="Write to the disk before each acknowledgement, or when the system does."),
+    ] = None,
+    config: Settings = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return when it runs; `eagleray stop` ends it.")] = False,
+    name: Name = "default",
+    address: Address = None,
+) -> None:
+    """Start a cluster, and run it until Ctrl-C.
+
+    Without --address it starts a small Ray of its own on this machine; with it, it joins one that runs. Prints
+    `bootstrap.servers=HOST:PORT` when it is ready. The same data directory brings back the same cluster.
+    """
+    request = StartRequest(
+        connection=Connection(name, address),
+        listen=listen,
+        data_dir=os.path.abspath(data_dir),
+        layout=str(layout),
+        leaders=leaders,
+        coordinators=coordinators,
+        settings=settings_of(config) | ({} if flush is None else {"flush": str(flush)}),
+    )
+    _check(request)
+    if detach and address is None:
+        print_ready(background.start(request, background.command_of(request)))
+        note(f"cluster {name} runs in the background; `eagleray stop --name {name}` ends it")
+        return
+    prepare_ray(address)
+    # Ray takes a second to load, and what was checked so far needs none of it.
+    from eagleray.cli import hosting  # noqa: PLC0415
+
+    hosting.host(request, print_ready, detach=detach)
+
+
+def print_ready(bootstrap: str) -> None:
+    """Say where clients reach the cluster, now that it runs."""
+    typer.echo(f"bootstrap.servers={bootstrap}")
+    typer.get_text_stream("stdout").flush()
+
+
+def _check(request: StartRequest) -> None:
+    """Complain now about what would go wrong in some other process later."""
+    running = records.load(request.connection.name)
+    if running is not None and running.keeper_pid:
+        raise Complaint(
+            f"a cluster named {running.name!r} runs already (pid {running.keeper_pid}, {running.data_dir}); "
+            f"end it with `eagleray stop --name {running.name}`, or choose another --name."
+        )
+    check_settings(request.settings)
+    _check_port(request.listen)
+    _check_directory(request.data_dir)
+
+
+def _check_port(listen: str) -> None:
+    host, separator, port = listen.rpartition(":")
+    if not separator or not host or not port.isdecimal() or int(port) > 65_535:
+        raise Complaint(f"--listen is {listen!r}; expected HOST:PORT, for example 127.0.0.1:9092.")
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, int(port)))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Complaint(f"cannot listen at {listen} ({reason}); choose another --listen, or end who has it.") from None
+
+
+def _check_directory(data_dir: str) -> None:
+    try:
+        os.makedirs(data_dir, exist_ok=True)
+    except OSError as error:
+        raise Complaint(f"cannot make the data directory {data_dir} ({error.strerror}); choose another.") from None
+    if not os.access(data_dir, os.W_OK | os.X_OK):
+        raise Complaint(f"the data directory {data_dir} is not writable for this user; choose another.")
+    holder = background.locked_by(data_dir)
+    if holder is not None:
+        raise Complaint(
+            f"the data directory {data_dir} is in use by a running cluster ({holder} is locked); "
+            "stop that one first, or choose another --data-dir."
+        )
+
+
+def stop(name: Name = "default", address: Address = None) -> None:
+    """Stop a cluster in good order; its data stay where they are."""
+    connection = Connection(name, address)
+    record = records.load(name)
+    if record is not None and record.keeper_pid and address in (None, record.address):
+        if not records.end_keeper(record, _STOP_S):
+            raise Complaint(
+                f"process {record.keeper_pid}, which keeps cluster {name!r}, has not ended in {_STOP_S:g} s."
+            )
+    else:
+        run(connection, lambda session: session.stop())
+    records.remove(name)
+    note(f"stopped cluster {name}")

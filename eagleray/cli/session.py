@@ -1,0 +1,158 @@
+"""The one place that knows how to get at a cluster: commands see a `Session`, and nothing of Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+import ray
+
+from eagleray.actors.embedded_ray import EmbeddedRay
+from eagleray.actors.lanes.peers import Lane, Unanswered
+from eagleray.actors.starting import ClusterNotFound, Contact, describe_nodes, find_cluster, stop_cluster
+from eagleray.cli import records
+from eagleray.cli.complaints import Complaint
+from eagleray.cli.options import Connection
+from eagleray.client.cluster import AsyncCluster
+from eagleray.client.errors import TopicNotFound
+from eagleray.connecting import join_ray, open_client
+
+_log = logging.getLogger(__name__)
+
+_REACH_S: Final = 3.0
+_FIND_S: Final = 15.0
+
+# It says with every command that it is switched on.
+logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
+
+
+class Session:
+    """A connection to a running cluster.
+
+    Owns: nothing. Whoever opened it closes the cluster's clients and lanes.
+    """
+
+    def __init__(self, name: str, cluster: AsyncCluster, address: str = "") -> None:
+        self.name = name
+        self.cluster = cluster
+        self.address = address
+
+    async def nodes(self) -> list[dict[str, Any]]:
+        """What each node says about itself, and what Ray says about its actor."""
+        described = await describe_nodes(self.name, self.cluster.runtime.view.image)
+        actors = await asyncio.to_thread(_actors_by_pid)
+        return [node | actors.get(node.get("pid", 0), {}) for node in described]
+
+    async def stop(self) -> None:
+        """Stop the cluster in good order, with every node that it has by now."""
+        view = self.cluster.runtime.view
+        await view.refreshed()
+        await asyncio.to_thread(stop_cluster, self.name, view.image)
+
+    async def require_topic(self, topic: str, partition: int | None = None) -> int:
+        """Return how many partitions a topic has; raise at once where there is no such topic or partition."""
+        view = self.cluster.runtime.view
+        await view.refreshed()
+        if topic not in view.partitions:
+            raise TopicNotFound(f"there is no topic {topic!r}; `eagleray topic list` shows those there are.")
+        count = len(view.partitions[topic])
+        if partition is not None and not 0 <= partition < count:
+            raise Complaint(f"--partition is {partition}; topic {topic!r} has the partitions 0 to {count - 1}.")
+        return count
+
+
+def _actors_by_pid() -> dict[int, dict[str, Any]]:
+    """Where Ray runs actors, and how often it has started each anew; nothing where it does not say."""
+    try:
+        actors = ray._private.state.actors()  # noqa: SLF001 - the public way needs Ray's dashboard
+    except Exception as error:  # noqa: BLE001 - a status is worth showing without it
+        _log.info("Ray says nothing about its actors: %s", error)
+        return {}
+    return {
+        actor["Pid"]: {"ray_node": actor["Address"]["NodeID"], "restarts": actor["NumRestarts"]}
+        for actor in actors.values()
+        if actor["State"] == "ALIVE"
+    }
+
+
+@asynccontextmanager
+async def connected(connection: Connection) -> AsyncIterator[Session]:
+    """Find a running cluster and connect to it."""
+    address = records.address_of(connection)
+    with joined_ray(address):
+        contact = await find(connection.name)
+        async with clients_of(connection.name, contact) as cluster:
+            yield Session(connection.name, cluster, address)
+
+
+async def find(name: str) -> Contact:
+    """Find a running cluster on the Ray cluster that was joined."""
+    try:
+        async with asyncio.timeout(_FIND_S):
+            return await find_cluster(name)
+    except ClusterNotFound:
+        raise Complaint(
+            f"there is no Eagleray cluster named {name!r} on this Ray cluster; "
+            f"start one with `eagleray start --name {name} --address … --data-dir DIR`, or choose another --name."
+        ) from None
+    except (TimeoutError, Unanswered):
+        raise Complaint(
+            f"the controller of cluster {name!r} does not answer; Ray may be starting it anew: try again in a moment."
+        ) from None
+
+
+@asynccontextmanager
+async def clients_of(name: str, contact: Contact) -> AsyncIterator[AsyncCluster]:
+    """Make what clients share, on this loop."""
+    peers, cluster = await open_client(name, contact, Lane.DIRECT)
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
+        peers.close()
+
+
+@contextmanager
+def joined_ray(address: str | None) -> Iterator[EmbeddedRay]:
+    """Join a Ray cluster, or start one without an address; leave it, or end it, in the end."""
+    if address is not None:
+        _check_reachable(address)
+    try:
+        embedded = join_ray(address)
+    except Exception as error:  # what Ray raises has no class of its own
+        raise Complaint(_why_no_ray(address, error)) from error
+    try:
+        yield embedded
+    finally:
+        embedded.close()
+        ray.shutdown()
+
+
+def _why_no_ray(address: str | None, error: Exception) -> str:
+    if address is None:
+        return f"Ray did not start on this machine: {error}"
+    return f"cannot join the Ray cluster at {address}: {error}; where it asks for a token, set RAY_AUTH_MODE=token."
+
+
+def _check_reachable(address: str) -> None:
+    """Ray tries for a long time; whether anybody listens is known at once."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), _REACH_S).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Complaint(
+            f"no Ray cluster answers at {address} ({reason}); `ray status` shows whether one runs, "
+            "`eagleray start` starts one."
+        ) from None
+
+
+def ray_address() -> str:
+    """The address under which other processes join the Ray cluster of this one."""
+    return str(ray.get_runtime_context().gcs_address)

@@ -1,0 +1,187 @@
+"""`eagleray topic`: create, list, describe, alter and delete topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from eagleray.broker.controller.topic_configs import TopicConfig, check_keys
+from eagleray.cli.complaints import Complaint
+from eagleray.cli.options import Address, Connection, Json, Name, Settings, examples, settings_of
+from eagleray.cli.output import note, print_facts, print_json, print_table
+from eagleray.cli.running import run
+from eagleray.client.descriptions import TopicConfigs, TopicDescription
+
+if TYPE_CHECKING:
+    from eagleray.cli.session import Session
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, describe, change and delete topics.")
+
+Topic = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
+
+
+@app.command(
+    epilog=examples(
+        "eagleray topic create orders --partitions 6",
+        "eagleray topic create prices --config cleanup.policy=compact --config segment.ms=60000",
+    )
+)
+def create(
+    topic: Topic,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="How many; by default what the cluster says.")
+    ] = None,
+    config: Settings = None,
+    name: Name = "default",
+    address: Address = None,
+) -> None:
+    """Create a topic."""
+    settings = settings_of(config)
+    # Checked here as well: the cluster refuses what it does not know, but here there is room to say what to write.
+    TopicConfig.parse(settings)
+
+    async def work(session: Session) -> int:
+        await session.cluster.admin.create_topic(topic, partitions=partitions or -1, configs=settings)
+        return await session.require_topic(topic)
+
+    count = run(Connection(name, address), work)
+    note(f"created topic {topic} with {_partitions(count)}")
+
+
+@app.command("list", epilog=examples("eagleray topic list --json"))
+def list_topics(
+    *,
+    internal: Annotated[bool, typer.Option("--internal", help="Show the cluster's own topics too.")] = False,
+    json: Json = False,
+    name: Name = "default",
+    address: Address = None,
+) -> None:
+    """List the topics and how many partitions each has."""
+
+    async def work(session: Session) -> dict[str, int]:
+        return await session.cluster.admin.list_topics(internal=internal)
+
+    topics = run(Connection(name, address), work)
+    if json:
+        print_json([{"name": topic, "partitions": count} for topic, count in topics.items()])
+    else:
+        print_table(("topic", "partitions"), topics.items(), empty="there are no topics")
+
+
+@app.command(epilog=examples("eagleray topic describe orders"))
+def describe(topic: Topic, *, json: Json = False, name: Name = "default", address: Address = None) -> None:
+    """Show the partitions of a topic, where each stands, and the topic's settings.
+
+    `undecided` is how many offsets are held back from readers of committed records by transactions that are open.
+    """
+
+    async def work(session: Session) -> tuple[TopicDescription, TopicConfigs]:
+        admin = session.cluster.admin
+        return await admin.describe_topic(topic), await admin.describe_configs(topic)
+
+    description, configs = run(Connection(name, address), work)
+    if json:
+        described = msgspec.to_builtins(description)
+        for row, partition in zip(described["partitions"], description.partitions, strict=True):
+            row["undecided"] = partition.undecided
+        print_json(described | {"configs": configs.configs, "explicit": configs.explicit})
+    else:
+        _print_description(description, configs)
+
+
+def _print_description(description: TopicDescription, configs: TopicConfigs) -> None:
+    print_facts(
+        {
+            "topic": description.name,
+            "id": description.topic_id,
+            "settings": ", ".join(f"{key}={configs.configs[key]}" for key in configs.explicit)
+            or "all as the cluster's",
+        }
+    )
+    print_table(
+        ("partition", "leader", "epoch", "start", "last stable", "high watermark", "undecided", "bytes"),
+        (
+            (
+                partition.partition,
+                partition.leader,
+                partition.leader_epoch,
+                partition.log_start_offset,
+                partition.last_stable_offset,
+                partition.high_watermark,
+                partition.undecided,
+                partition.size_bytes,
+            )
+            for partition in description.partitions
+        ),
+        empty="it has no partitions",
+    )
+
+
+@app.command(
+    epilog=examples(
+        "eagleray topic alter orders --config retention.ms=3600000 --delete-config segment.ms",
+        "eagleray topic alter orders --partitions 12",
+    )
+)
+def alter(
+    topic: Topic,
+    *,
+    config: Settings = None,
+    delete_config: Annotated[
+        list[str] | None, typer.Option("--delete-config", metavar="KEY", help="Take a setting back to its default.")
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="Grow the topic to this many partitions.")
+    ] = None,
+    name: Name = "default",
+    address: Address = None,
+) -> None:
+    """Change a topic's settings, or give it more partitions."""
+    settings = settings_of(config)
+    TopicConfig.parse(settings)
+    check_keys(delete_config or ())
+    changes: dict[str, str | None] = {**settings, **dict.fromkeys(delete_config or ())}
+    if not changes and partitions is None:
+        raise Complaint("nothing to change; expected --config KEY=VALUE, --delete-config KEY or --partitions N.")
+
+    async def work(session: Session) -> None:
+        await session.require_topic(topic)
+        admin = session.cluster.admin
+        if changes:
+            await admin.alter_topic(topic, changes)
+        if partitions is not None:
+            await admin.grow_topic(topic, partitions)
+
+    run(Connection(name, address), work)
+    note(f"changed topic {topic}")
+
+
+@app.command(epilog=examples("eagleray topic delete orders --yes"))
+def delete(
+    topic: Topic,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    name: Name = "default",
+    address: Address = None,
+) -> None:
+    """Delete a topic and every record in it."""
+
+    async def look(session: Session) -> int:
+        return await session.require_topic(topic)
+
+    async def work(session: Session) -> None:
+        await session.require_topic(topic)
+        await session.cluster.admin.delete_topic(topic)
+
+    connection = Connection(name, address)
+    if not yes:
+        count = run(connection, look)
+        typer.confirm(f"Delete topic {topic} with {_partitions(count)} and all its records?", abort=True, err=True)
+    run(connection, work)
+    note(f"deleted topic {topic}")
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"

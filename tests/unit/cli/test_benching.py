@@ -1,0 +1,78 @@
+"""`eagleray bench`."""
+
+import json
+
+import pytest
+from rich.console import Console
+
+from eagleray.cli.bench_load import Load, Report, percentile
+from eagleray.cli.benching import _progress
+from tests.support.cli_cluster import invoke, succeed
+
+
+def bench(topic, *options):
+    result = succeed("bench", "txn", "--topic", topic, "--producers", 4, "--seconds", 0.5, "--json", *options)
+    return json.loads(result.stdout)
+
+
+def committed(topic):
+    return len(succeed("consume", topic, "--timeout", 1, "--format", "{value}\\n").stdout.splitlines())
+
+
+def test_closed_loop_counts_what_was_committed(topic):
+    report = bench(topic, "--records", 2, "--size", 10)
+    assert report["transactions"] > 0
+    assert committed(topic) == 2 * report["transactions"]
+    assert 0 < report["p50_ms"] <= report["p99_ms"] <= report["max_ms"]
+    assert (report["aborted"], report["missed"]) == (0, 0)
+
+
+def test_offered_rate_is_not_exceeded(topic):
+    report = bench(topic, "--rate", 40)
+    assert 0 < report["transactions"] <= 20
+    assert committed(topic) == report["transactions"]
+
+
+def test_arrivals_that_nobody_was_free_for_are_missed(topic):
+    assert bench(topic, "--rate", 1_000_000)["missed"] > 0
+
+
+@pytest.mark.usefixtures("cluster")
+def test_topic_is_made_where_it_is_missing():
+    bench("made-for-it", "--partitions", 3)
+    assert json.loads(succeed("topic", "describe", "made-for-it", "--json").stdout)["partitions"][2]
+
+
+def test_closing_table_is_for_people(topic):
+    shown = succeed("bench", "txn", "--topic", topic, "--producers", 2, "--seconds", 0.2).stdout
+    assert "transactions_per_second" in shown
+
+
+def test_no_producers_is_a_usage_error():
+    assert invoke("bench", "txn", "--producers", 0).exit_code == 2
+
+
+def test_percentiles():
+    ordered = [float(number) for number in range(1, 101)]
+    assert (percentile(ordered, 0.5), percentile(ordered, 0.99), percentile(ordered, 1.0)) == (51.0, 100.0, 100.0)
+    assert percentile([], 0.5) == 0.0
+
+
+def test_progress_shows_rate_and_percentiles():
+    load = Load(topic="bench", seconds=10)
+    report = Report(
+        producers=5,
+        seconds=5.0,
+        transactions=6170,
+        transactions_per_second=1234.0,
+        records_per_second=1234.0,
+        p50_ms=1.5,
+        p99_ms=9.25,
+        max_ms=12.0,
+        aborted=3,
+        missed=0,
+    )
+    with (console := Console(width=160)).capture() as shown:
+        console.print(_progress(report, load))
+    for part in ("5/10 s", "1,234 transactions/s", "p50 1.5 ms", "p99 9.2 ms", "aborted 3"):
+        assert part in shown.get()

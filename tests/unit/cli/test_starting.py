@@ -1,0 +1,111 @@
+"""`eagleray start`: what it refuses before anything is started."""
+
+import fcntl
+import socket
+
+import pytest
+
+from eagleray.cli import background, records
+from eagleray.cli.complaints import Complaint
+from eagleray.cli.hosting_commands import StartRequest
+from eagleray.cli.options import Connection
+from eagleray.cli.records import ClusterRecord
+from tests.support.cli_cluster import eagleray, fail, invoke
+
+FREE = ("--listen", "127.0.0.1:0")
+
+
+def test_data_directory_has_to_be_named():
+    assert invoke("start").exit_code == 2
+
+
+def test_port_in_use_says_so(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = fail("start", "--data-dir", tmp_path, "--listen", f"127.0.0.1:{port}")
+    assert f"cannot listen at 127.0.0.1:{port} (Address already in use)" in line
+
+
+@pytest.mark.parametrize("listen", ["9092", ":9092", "localhost", "localhost:http", "localhost:70000"])
+def test_bad_address_to_listen_at_says_what_was_expected(tmp_path, listen):
+    assert "expected HOST:PORT" in fail("start", "--data-dir", tmp_path, "--listen", listen)
+
+
+def test_directory_that_cannot_be_made_says_why(tmp_path):
+    (tmp_path / "file").touch()
+    line = fail("start", "--data-dir", tmp_path / "file" / "data", *FREE)
+    assert f"cannot make the data directory {tmp_path}/file/data (Not a directory)" in line
+
+
+def test_directory_that_cannot_be_written_says_so(tmp_path, monkeypatch):
+    # Whoever may write everywhere would not notice.
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert "is not writable" in fail("start", "--data-dir", tmp_path, *FREE)
+
+
+def test_directory_of_a_running_cluster_is_refused(tmp_path):
+    (tmp_path / "nodes").mkdir()
+    with open(tmp_path / "nodes" / "0.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "is in use by a running cluster" in fail("start", "--data-dir", tmp_path, *FREE)
+    assert background.locked_by(str(tmp_path)) is None
+
+
+def test_name_of_a_running_cluster_is_refused(tmp_path):
+    import os
+
+    keeper = {"keeper_pid": os.getpid(), "keeper_started": records.started_at(os.getpid())}
+    records.save(ClusterRecord("mine", "a:1", "/elsewhere", "b:2", **keeper))
+    line = fail("start", "--name", "mine", "--data-dir", tmp_path, *FREE)
+    assert "a cluster named 'mine' runs already" in line
+    assert "eagleray stop --name mine" in line
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [("num.partition=3", "did you mean num.partitions?"), ("num.partitions=x", "whole number"), ("x", "KEY=VALUE")],
+)
+def test_bad_setting_says_what_to_write(tmp_path, setting, expected):
+    assert expected in fail("start", "--data-dir", tmp_path, *FREE, "--config", setting)
+
+
+def test_unknown_layout_is_a_usage_error(tmp_path):
+    assert invoke("start", "--data-dir", tmp_path, "--layout", "round").exit_code == 2
+
+
+# In the background
+
+
+def request(tmp_path, **settings):
+    return StartRequest(connection=Connection("mine"), listen="127.0.0.1:0", data_dir=str(tmp_path), **settings)
+
+
+def test_background_does_what_was_asked_for(tmp_path):
+    command = background.command_of(request(tmp_path, leaders=3, layout="colocated", settings={"flush": "commit"}))
+    assert command[:4] == eagleray("start")
+    for option, value in {
+        "--name": "mine",
+        "--data-dir": str(tmp_path),
+        "--listen": "127.0.0.1:0",
+        "--layout": "colocated",
+        "--leaders": "3",
+        "--coordinators": "1",
+        "--config": "flush=commit",
+    }.items():
+        assert command[command.index(option) + 1] == value
+
+
+def test_background_is_ready_when_the_keeper_says_so(tmp_path):
+    command = ["sh", "-c", "echo chatter >&2; echo bootstrap.servers=1.2.3.4:5"]
+    assert background.start(request(tmp_path), command) == "1.2.3.4:5"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [("error: no room", "no room"), ("Traceback", "the cluster did not start; {log} says why.")]
+)
+def test_background_that_fails_says_why(tmp_path, said, expected):
+    log = tmp_path / background.LOG_FILE
+    log.write_text("error: of an earlier start\n")
+    with pytest.raises(Complaint) as raised:
+        background.start(request(tmp_path), ["sh", "-c", f"echo '{said}' >&2; exit 1"])
+    assert str(raised.value) == expected.format(log=log)
