@@ -28,19 +28,24 @@ class EmbeddedRay:
         if address is None or address.startswith(LOOPBACK):
             _stay_on_loopback()
         if address is not None:
+            _present_token()
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
             return
         # Sockets have short names, and Ray puts them deep into this directory.
         self._temporary = tempfile.mkdtemp(prefix="eagleray-")
-        ray.init(
-            num_cpus=num_cpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.WARNING,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            _node_ip_address=LOOPBACK,
-            _temp_dir=self._temporary,
-        )
+        try:
+            ray.init(
+                num_cpus=num_cpus,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.WARNING,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                _node_ip_address=LOOPBACK,
+                _temp_dir=self._temporary,
+            )
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def is_ours(self) -> bool:
@@ -63,6 +68,12 @@ def _stay_on_loopback() -> None:
     """
     os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
     ray_constants.ENABLE_RAY_CLUSTER = False
+
+
+def _present_token() -> None:
+    """Let this process show Ray's token where there is one: Ray does so by itself only where it starts a cluster."""
+    if os.path.exists(os.path.expanduser("~/.ray/auth_token")):
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 def address_of_this_node() -> str:

@@ -32,6 +32,7 @@ from eagleray.protocol.errors import ErrorCode
 
 _RETRY_S: Final = 0.02
 _DESCRIBE_S: Final = 3.0
+_START_S: Final = 150.0
 
 
 class ClusterNotFound(Exception):
@@ -66,11 +67,13 @@ async def start_cluster(
     *,
     settings: Mapping[str, str],
     lane: Lane = Lane.DIRECT,
+    host: str | None = None,
     port: int = 0,
 ) -> Contact:
     """Start the nodes of a cluster on this Ray node, with what its data directory holds; return when all have joined.
 
-    `port` is where the bootstrap node listens; with 0 it is the one of its last life, or any that is free.
+    `host` is the address that all nodes listen at, by default that of the Ray node. `port` is where the bootstrap node
+    listens; with 0 it is the one of its last life, or any that is free.
     """
     check_settings(settings)
     data_dir = os.path.abspath(data_dir)
@@ -78,7 +81,7 @@ async def start_cluster(
     spec = ClusterSpec(
         name=name,
         data_dir=data_dir,
-        host=address_of_this_node(),
+        host=host or address_of_this_node(),
         token=_token(data_dir),
         settings=dict(settings),
         lane=lane,
@@ -90,11 +93,19 @@ async def start_cluster(
     supervisor.start_nodes(plan)
     peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=Lane.RAY)
     try:
-        planned = await _plan(peers, plan)
-        supervisor.start_nodes(tuple(node for node in planned if node not in plan))
-        await _until_joined(supervisor, planned)
-        answer = await peers.call(CONTROLLER_NODE_ID, GetMetadata)
-        return Contact(spec.token, answer.image)
+        async with asyncio.timeout(_START_S):
+            planned = await _plan(peers, plan)
+            supervisor.start_nodes(tuple(node for node in planned if node not in plan))
+            await _until_joined(supervisor, planned)
+            answer = await peers.call(CONTROLLER_NODE_ID, GetMetadata)
+            return Contact(spec.token, answer.image)
+    except BaseException as error:
+        supervisor.stop_nodes(tuple(node.node_id for node in plan))
+        if isinstance(error, TimeoutError):
+            raise CannotStart(
+                f"the nodes have not all come up within {_START_S:g} s; the logs of their Ray workers say why"
+            ) from error
+        raise
     finally:
         peers.close()
 
