@@ -17,12 +17,13 @@ from eagleray.broker.controller.events import (
     ChangesLogged,
     ChangesLost,
     LogChanges,
+    RegisterNode,
     StartNodes,
     StopNodes,
     Tick,
 )
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
-from eagleray.broker.controller.nodes import Role
+from eagleray.broker.controller.nodes import FIRST_DEDICATED_NODE_ID, Role
 from eagleray.broker.controller.topics import CLUSTER_METADATA, NO_TOPIC_ID
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Appended, LogWriteFailed, Origin
@@ -43,7 +44,8 @@ class ControllerShell(Shell):
     """Keeps the metadata log, and has nodes started and stopped.
 
     Owns: the metadata log. What it appends is flushed before anybody hears of it: it is little, and everything else
-    hangs on it. After a restart it replays the log; the nodes register again, in the same lives.
+    hangs on it. After a restart it replays the log; the nodes register again, in the same lives, and dedicated ones are
+    started or stopped where the last life had no time to.
     """
 
     role: ClassVar = Role.CONTROLLER
@@ -55,6 +57,7 @@ class ControllerShell(Shell):
         self._log.advance_high_watermark(self._log.log_end_offset)
         self._epoch = self._log.epochs.latest_epoch + 1
         self._snapshot_offset = self._log.log_start_offset
+        self._is_resumed = False
         self._machine = Controller(controller_config(host.spec.settings), self._replay(), lambda: uuid.uuid4().bytes)
 
     def _replay(self) -> MetadataImage:
@@ -66,6 +69,8 @@ class ControllerShell(Shell):
         while events:
             outcomes = []
             for event in events:
+                if isinstance(event, RegisterNode):
+                    self._stop_if_retired(event.node.node_id)
                 for effect in self._machine.handle(event, self.host.now_ms()):
                     if isinstance(effect, LogChanges):
                         outcomes.append(self._append(effect))
@@ -76,6 +81,21 @@ class ControllerShell(Shell):
                     else:
                         self.host.answer(effect)
             events = outcomes
+
+    def _resume(self) -> None:
+        """Start the dedicated nodes that the last life has decided upon and may not have come to start."""
+        if self._is_resumed:
+            return
+        self._is_resumed = True
+        dedicated = tuple(node for node in self._machine.image.plan.values() if node.dedicated_to is not None)
+        if dedicated:
+            self._off_the_loop(self.host.supervisor.start_nodes, dedicated)
+
+    def _stop_if_retired(self, node_id: int) -> None:
+        """Stop a dedicated node that the last life has decided to stop and did not come to; its id never comes back."""
+        image = self._machine.image
+        if FIRST_DEDICATED_NODE_ID <= node_id < image.next_node_id and node_id not in image.plan:
+            self._off_the_loop(self.host.supervisor.stop_nodes, (node_id,))
 
     def _off_the_loop(self, act: Callable[[Any], None], nodes: Any) -> None:  # noqa: ANN401 - what the act takes
         """Start or stop nodes without making everybody wait who asks the controller."""
@@ -120,6 +140,7 @@ class ControllerShell(Shell):
 
     def tick(self) -> None:
         """Let followers' waits expire, and keep the log short."""
+        self._resume()
         self.handle([Tick()])
         self._snapshot()
 

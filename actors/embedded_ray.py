@@ -42,6 +42,8 @@ class EmbeddedRay:
                 object_store_memory=_OBJECT_STORE_BYTES,
                 _node_ip_address=LOOPBACK,
                 _temp_dir=self._temporary,
+                # Ray would run the nodes behind everything else on the machine, clients included.
+                _system_config={"worker_niceness": 0},
             )
         except BaseException:
             self.close()

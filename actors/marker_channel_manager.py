@@ -52,7 +52,7 @@ class MarkerChannelManagerShell(Shell):
         elif isinstance(effect, MarkersWritten):
             request_id = self._askers.pop(_key_of(effect), None)
             if request_id is not None:
-                self.host.answer(MarkersFinished(request_id, effect))
+                self.host.answer(MarkersFinished(request_id))
         else:
             self._resolve(effect.partitions)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eagleray.broker.messages import Marker, Message
-from eagleray.broker.transactions.events import MarkersWritten, SendMarkers
+from eagleray.broker.transactions.events import SendMarkers
 
 
 class Misdirected(Message, frozen=True, tag=True):
@@ -23,7 +23,6 @@ class MarkersFinished(Message, frozen=True, tag=True):
     """The answer to `MarkersRequested`."""
 
     request_id: int
-    written: MarkersWritten
 
 
 class WriteGroupMarkers(Message, frozen=True, tag=True):

@@ -215,6 +215,9 @@ class Node:
             "registered": self.is_registered,
             "sessions": len(self.sessions),
             "metadata_version": self.image.version,
+            "events_a_turn": {
+                str(shell.role): round(shell.events / shell.turns, 1) for shell in self._shells if shell.turns
+            },
         }
 
 

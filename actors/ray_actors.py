@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import ray
+
 from eagleray.actors.node import Node
 from eagleray.broker.controller.nodes import PlannedNode, Role
 
@@ -45,8 +47,9 @@ class NodeActor:
         return self._node.describe()
 
     async def stop(self) -> None:
-        """Put everything away; the process is ended next."""
+        """Put everything away, and end for good: whoever asked may end before it can see to that."""
         await self._node.close()
+        ray.actor.exit_actor()  # type: ignore[no-untyped-call] # Ray has not typed it
 
 
 class Controller(NodeActor):

@@ -33,6 +33,7 @@ from eagleray.protocol.errors import ErrorCode
 _RETRY_S: Final = 0.02
 _DESCRIBE_S: Final = 3.0
 _START_S: Final = 150.0
+_COORDINATORS: Final = 4
 
 
 class ClusterNotFound(Exception):
@@ -44,12 +45,18 @@ class CannotStart(Exception):
 
 
 def plan_of(
-    layout: str, *, leaders: int | None = None, coordinators: int = 1, group_coordinators: int = 1
+    layout: str, *, leaders: int | None = None, coordinators: int | None = None, group_coordinators: int = 1
 ) -> tuple[PlannedNode, ...]:
-    """The nodes of a layout: `separate` or `colocated`, by default with a leader for each core."""
-    count = leaders if leaders is not None else max(1, len(os.sched_getaffinity(0)))
+    """The nodes of a layout, `separate` or `colocated`.
+
+    By default there is a leader for each core, and in the separate layout a coordinator for each, up to four: one
+    coordinator alone leaves cores idle while everybody waits for it.
+    """
+    cores = len(os.sched_getaffinity(0))
+    count = leaders if leaders is not None else cores
     if layout == "separate":
-        return separate_layout(leaders=count, coordinators=coordinators, group_coordinators=group_coordinators)
+        coordinator_count = coordinators if coordinators is not None else min(cores, _COORDINATORS)
+        return separate_layout(leaders=count, coordinators=coordinator_count, group_coordinators=group_coordinators)
     if layout == "colocated":
         return colocated_layout(nodes=count)
     raise CannotStart(f"the layout is {layout!r}; expected separate or colocated")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from eagleray.actors.internal_topic import InternalTopic
@@ -18,6 +19,7 @@ from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
     LogTransition,
     MarkersForgotten,
+    MarkersWritten,
     PartitionAssigned,
     PartitionLoaded,
     PartitionResigned,
@@ -124,7 +126,7 @@ class TransactionCoordinatorShell(Shell):
     # Markers
 
     def _send_markers(self, effect: SendMarkers) -> None:
-        self.host.peers.ask(self._marker_manager, self._on_markers, MarkersRequested, effect)
+        self.host.peers.ask(self._marker_manager, partial(self._on_markers, effect), MarkersRequested, effect)
 
     def _find_marker_manager(self) -> int:
         """The manager of this node where it has one, so that no call leaves the process."""
@@ -134,9 +136,11 @@ class TransactionCoordinatorShell(Shell):
             return spec.node_id
         return managers[spec.node_id % len(managers)] if managers else NO_NODE
 
-    def _on_markers(self, reply: Any) -> None:  # noqa: ANN401 - MarkersFinished, or None
+    def _on_markers(self, asked: SendMarkers, reply: Any) -> None:  # noqa: ANN401 - MarkersFinished, or None
         if reply is not None:
-            self.post(reply.written)
+            self.post(
+                MarkersWritten(asked.transactional_id, asked.log_partition, asked.coordinator_epoch, asked.decision)
+            )
         elif not self._has_lost_markers:
             # The manager is gone, with all that it was asked; it gets a moment to come back.
             self._has_lost_markers = True

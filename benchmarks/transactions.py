@@ -187,16 +187,20 @@ async def growth() -> None:
 async def memory() -> None:
     """What transactions that are open cost their coordinator."""
     async with cluster("separate") as on:
-        (coordinator,) = (await processes(on))["coordinator"]
+        coordinators = (await processes(on))["coordinator"]
         await on.admin.create_topic("open", partitions=8)
-        before_mb = resident_mb(coordinator)
+        before_mb = sum(map(resident_mb, coordinators))
         producers = [on.producer(transactional_id=f"open-{number}") for number in range(OPEN_TRANSACTIONS)]
         for first in range(0, len(producers), 500):
             await asyncio.gather(*(_open(producer) for producer in producers[first : first + 500]))
         count = len(await on.admin.list_transactions(states=["Ongoing"]))
-        after_mb = resident_mb(coordinator)
+        after_mb = sum(map(resident_mb, coordinators))
         rows = [[f"{count:,}", f"{before_mb:.0f}", f"{after_mb:.0f}", f"{after_mb - before_mb:.0f}"]]
-        print_table("Memory of the coordinator", ["ongoing transactions", "idle MB", "then MB", "more MB"], rows)
+        print_table(
+            f"Memory of {len(coordinators)} coordinators",
+            ["ongoing transactions", "idle MB", "then MB", "more MB"],
+            rows,
+        )
 
 
 async def _open(producer: AsyncProducer) -> None:
@@ -215,8 +219,9 @@ async def recovery() -> None:
             await _commit_one(producer)
             seconds = []
             for _ in range(3):
-                (coordinator,) = (await processes(on))["coordinator"]
-                os.kill(coordinator, signal.SIGKILL)
+                # One that has all the ids, as if it were the only one.
+                for coordinator in (await processes(on))["coordinator"]:
+                    os.kill(coordinator, signal.SIGKILL)
                 began = time.perf_counter()
                 await _commit_one(producer)
                 seconds.append(time.perf_counter() - began)

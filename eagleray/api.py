@@ -73,7 +73,7 @@ def start(
     address: str | None = None,
     layout: str = "separate",
     leaders: int | None = None,
-    coordinators: int = 1,
+    coordinators: int | None = None,
     group_coordinators: int = 1,
     lane: str = "direct",
     config: Mapping[str, str] | None = None,

@@ -23,7 +23,7 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: str = "data"
     layout: str = "separate"
     leaders: int | None = None
-    coordinators: int = 1
+    coordinators: int | None = None
     group_coordinators: int = 1
     lane: str = Lane.DIRECT
     config: Mapping[str, str] = {}

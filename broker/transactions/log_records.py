@@ -53,6 +53,7 @@ _NULL = b"\0"
 _BARE = encode_versioned(LoggedTransaction(transaction_partitions=None), VALUE_VERSION)[: _WITHOUT_PARTITIONS.size]
 
 
+@lru_cache(maxsize=16_384)
 def encode_key(transactional_id: str) -> bytes:
     """Give the key under which a transactional id is kept."""
     name = transactional_id.encode()

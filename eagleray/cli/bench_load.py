@@ -54,10 +54,11 @@ class Bench:
     Owns: the producers. On failure: a transaction that has to be aborted is counted; any other error ends the run.
     """
 
-    def __init__(self, cluster: AsyncCluster, load: Load) -> None:
+    def __init__(self, cluster: AsyncCluster, load: Load, prefix: str | None = None) -> None:
+        """Make the producers; their transactional ids begin with `prefix`, by default with the name of the topic."""
         self.load = load
         self._loop = asyncio.get_running_loop()
-        ids = (f"{load.topic}-{number}" for number in range(load.producers))
+        ids = (f"{prefix or load.topic}-{number}" for number in range(load.producers))
         self._producers = [cluster.producer(transactional_id=transactional_id) for transactional_id in ids]
         self._value = bytes(load.size)
         self._arrivals: asyncio.Queue[float] = asyncio.Queue()

@@ -42,7 +42,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: str
     layout: str = "separate"
     leaders: int | None = None
-    coordinators: int = 1
+    coordinators: int | None = None
     settings: dict[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -71,8 +71,9 @@ def start(
         int | None, typer.Option("--leaders", min=1, help="How many processes lead partitions; one a core by default.")
     ] = None,
     coordinators: Annotated[
-        int, typer.Option("--coordinators", min=1, help="How many processes coordinate transactions.")
-    ] = 1,
+        int | None,
+        typer.Option("--coordinators", min=1, help="How many processes coordinate transactions; one a core, up to 4."),
+    ] = None,
     flush: Annotated[
         Flush | None,
         typer.Option("--flush", help="Write to the disk before each acknowledgement, or when the system does."),
