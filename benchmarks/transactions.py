@@ -53,6 +53,7 @@ async def measure(on: aio.Cluster, **options: object) -> tuple[Report, dict[str,
         # The first transactions open logs and learn routes; they are not what lasts.
         await asyncio.sleep(0.5)
         gc.collect()
+        gc.freeze()
         cpu = CpuOf(await processes(on))
         report = await bench.run()
         return report, cpu.microseconds_each(report.transactions)

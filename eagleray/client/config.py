@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, Self, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -56,7 +57,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check(self) -> None:
         """Raise InvalidConfig for a value of the wrong type or outside of its range."""
-        for name, expected in get_type_hints(type(self), include_extras=True).items():
+        for name, expected in _types_of(type(self)).items():
             value = getattr(self, name)
             if expected == Partitioner | None:
                 if value is not None and not callable(value):
@@ -70,10 +71,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def table(cls) -> Iterator[ConfigRow]:
         """Yield a row for each setting, for documentation that cannot be wrong."""
-        hints = get_type_hints(cls, include_extras=True)
+        hints = _types_of(cls)
         for name, default in zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True):
             type_name, allowed = _describe(hints[name])
             yield ConfigRow(_key(name), type_name, "" if default is None else str(default), allowed, MEANINGS[name])
+
+
+@cache
+def _types_of(config: type) -> dict[str, Any]:
+    """The types of a config's fields; to work them out takes a millisecond, and producers come by the thousand."""
+    return get_type_hints(config, include_extras=True)
 
 
 def _key(name: str) -> str:

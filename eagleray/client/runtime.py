@@ -11,7 +11,7 @@ from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
 from eagleray.client.metadata import ClusterView
 from eagleray.client.ports import Drainable, Peers, Timer, Watched
 
-TICK_MS = 50
+TICK_MS = 200
 
 
 def wall_clock_ms() -> int:

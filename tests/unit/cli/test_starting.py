@@ -81,7 +81,9 @@ def request(tmp_path, **settings):
 
 
 def test_background_does_what_was_asked_for(tmp_path):
-    command = background.command_of(request(tmp_path, leaders=3, layout="colocated", settings={"flush": "commit"}))
+    command = background.command_of(
+        request(tmp_path, leaders=3, coordinators=1, layout="colocated", settings={"flush": "commit"})
+    )
     assert command[:4] == eagleray("start")
     for option, value in {
         "--name": "mine",
