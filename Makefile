@@ -33,7 +33,7 @@ test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to ch
 check: $(VENV)/.installed ## Check format, lint, types and layers
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
 	$(BIN)/ruff check $(wildcard $(SOURCES))
-	$(BIN)/mypy --explicit-package-bases scripts tests/compat/kafka_tools --exclude /test_
+	$(BIN)/mypy --explicit-package-bases --follow-imports silent scripts tests/compat/kafka_tools --exclude /test_
 	scripts/check_installed.sh $(VENV) $(BUILD)/installed
 
 format: $(VENV)/.installed ## Format the code and repair what the linter can

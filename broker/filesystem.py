@@ -6,6 +6,7 @@ that tears writes, fills up, forgets what was never flushed and fails to flush.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Sequence
 from typing import Protocol
@@ -111,6 +112,21 @@ class LocalFile:
         # The number may soon belong to another file, which a late use of this one must not touch.
         descriptor, self._descriptor = self._descriptor, _NO_DESCRIPTOR
         os.close(descriptor)
+
+
+def sync_file_system(path: str) -> None:
+    """Put everything that was written to the file system of a directory on stable storage, where the system can."""
+    if _SYNCFS is None:
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _SYNCFS(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# A hint to the disk, not a promise: whoever relies on a file flushes that file as well, and learns of errors by that.
+_SYNCFS = getattr(ctypes.CDLL(None), "syncfs", None)
 
 
 class LocalFileSystem:

@@ -16,7 +16,7 @@ from eagleray.broker.controller.topic_configs import TopicConfig  # type: ignore
 from eagleray.broker.groups.config import GroupConfig  # type: ignore[import-not-found]
 from eagleray.broker.log.config import CONFIG_KEYS  # type: ignore[import-not-found]
 from eagleray.broker.transactions.config import CoordinatorConfig  # type: ignore[import-not-found]
-from eagleray.client.config import ConsumerConfig, ProducerConfig  # type: ignore[import-not-found]
+from eagleray.client.config import ConsumerConfig, ProducerConfig
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "configuration.md"
 

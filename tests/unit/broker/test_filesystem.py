@@ -11,6 +11,7 @@ from eagleray.broker.filesystem import (
     FileSystem,
     FlushFailed,
     LocalFileSystem,
+    sync_file_system,
     write_atomically,
     write_fully,
 )
@@ -224,3 +225,10 @@ def test_directories_are_flushed_into_their_parents(tmp_path: Path, monkeypatch:
     flushed.clear()
     LocalFileSystem().make_directories(str(tmp_path / "one" / "two"))
     assert flushed == []
+
+
+def test_a_whole_file_system_can_be_synced_and_a_missing_directory_is_an_error(tmp_path):
+    (tmp_path / "written").write_bytes(b"something")
+    sync_file_system(str(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        sync_file_system(str(tmp_path / "missing"))
