@@ -32,7 +32,7 @@ class EmbeddedRay:
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
             return
         # Sockets have short names, and Ray puts them deep into this directory.
-        self._temporary = tempfile.mkdtemp(prefix="eagleray-")
+        self._temporary = tempfile.mkdtemp(prefix="er-")
         try:
             ray.init(
                 num_cpus=num_cpus,

@@ -24,7 +24,8 @@ class Machine:
 
     def __init__(self):
         # Sockets have short names, and Ray puts them deep into a directory for temporary files.
-        self.folder = tempfile.mkdtemp(prefix="er-")
+        # Not below the folder of other tests: the names of Ray's sockets would get too long.
+        self.folder = tempfile.mkdtemp(prefix="er-", dir="/tmp")
         self.temporary = os.path.join(self.folder, "t")
         os.mkdir(self.temporary)
         self.data_dir = os.path.join(self.folder, "data")

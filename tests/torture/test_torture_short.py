@@ -35,6 +35,12 @@ def children():
     return {process.pid for process in psutil.Process().children(recursive=True)}
 
 
+def left_behind(before):
+    """Processes that came meanwhile; what a Ray of other tests starts for itself is not ours to end."""
+    found = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
+    return {process.pid for process in found if not before & {parent.pid for parent in process.parents()}}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["separate", "colocated"])
 def test_everything_is_exactly_once_whoever_is_killed(layout, temporary, tmp_path):
@@ -51,4 +57,4 @@ def test_everything_is_exactly_once_whoever_is_killed(layout, temporary, tmp_pat
     assert not any(accepts(address) for address in report.addresses)
     assert not os.path.exists(directory)
     assert os.listdir(temporary) == []
-    assert children() <= children_before
+    assert left_behind(children_before) == set()
