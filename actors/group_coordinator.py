@@ -27,8 +27,9 @@ from eagleray.broker.groups.events import (
     OffsetsResigned,
 )
 from eagleray.broker.groups.state import OffsetsState
-from eagleray.broker.log import Appended, LogWriteFailed, NewMarker, Origin
+from eagleray.broker.log import Appended, LogWriteFailed, Origin
 from eagleray.broker.partitions.events import Tick, VerifyTransaction, WriteMarkers
+from eagleray.broker.partitions.marking import new_marker
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, RecordBatch, build_batch, split_batches
 
@@ -112,7 +113,7 @@ class GroupCoordinatorShell(Shell):
         ]
 
     def _append_markers(self, number: int, effects: list[Any]) -> list[Any]:
-        markers = [_new_marker(marker) for effect in effects for marker in effect.markers]
+        markers = [new_marker(marker) for effect in effects for marker in effect.markers]
         try:
             results = self._topic.log_of(number).append_markers(
                 markers, leader_epoch=effects[0].epoch, now_ms=self.host.now_ms()
@@ -175,13 +176,3 @@ def _batch_of(effect: LogOffsets, now_ms: int) -> RecordBatch:
         )
     (batch,) = split_batches(raw, verify_crc=False)
     return batch
-
-
-def _new_marker(marker: Any) -> NewMarker:  # noqa: ANN401 - a Marker
-    return NewMarker(
-        marker.producer.producer_id,
-        marker.producer.epoch,
-        marker.commit,
-        marker.coordinator_epoch,
-        marker.transaction_version,
-    )

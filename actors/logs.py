@@ -7,7 +7,7 @@ import fcntl
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from eagleray.broker.filesystem import LocalFileSystem, write_atomically
@@ -88,7 +88,7 @@ class Logs:
         """
         if partition in self._logs:
             return self._logs[partition]
-        lock = DirectoryLock(f"{self._data_dir}/locks/{partition}.lock")
+        lock = DirectoryLock(self._lock_path(str(partition)))
         try:
             directory = self.directory_of(partition)
             self._claim(directory, topic_id)
@@ -146,6 +146,31 @@ class Logs:
             self.close(partition)
 
     # Housekeeping
+
+    def remove_orphans(self, is_known: Callable[[str], bool]) -> list[str]:
+        """Remove what is left of topics that nobody knows any more, unless somebody still has it open.
+
+        A leader removes the logs of a deleted topic itself; one that was not there to hear of it could not.
+        """
+        removed = []
+        for name in self._orphans(is_known):
+            try:
+                lock = DirectoryLock(self._lock_path(name))
+            except PartitionLocked:
+                continue
+            shutil.rmtree(f"{self._data_dir}/logs/{name}", ignore_errors=True)
+            # The lock's own file stays: somebody may be about to lock it, and has to find the one that others lock.
+            lock.release()
+            removed.append(name)
+        return removed
+
+    def _orphans(self, is_known: Callable[[str], bool]) -> list[str]:
+        logs = f"{self._data_dir}/logs"
+        names = self._file_system.list_directory(logs) if self._file_system.exists(logs) else []
+        return [name for name in names if not is_known(name.rpartition("-")[0])]
+
+    def _lock_path(self, name: str) -> str:
+        return f"{self._data_dir}/locks/{name}.lock"
 
     def housekeep(self, now_ms: int) -> None:
         """Do one small piece of what is due: a step of a compaction, or the retention and checkpoint of one log."""

@@ -24,7 +24,7 @@ class MarkerRequest:
         self._places: dict[TopicPartition, list[tuple[int, NewMarker]]] = {}
         place = 0
         for marker in event.markers:
-            new = _new_marker(marker)
+            new = new_marker(marker)
             for partition in marker.partitions:
                 self._places.setdefault(partition, []).append((place, new))
                 place += 1
@@ -50,7 +50,8 @@ class MarkerRequest:
         return MarkersAnswered(self._event.request_id, () if all_written else tuple(self._outcomes))
 
 
-def _new_marker(marker: Marker) -> NewMarker:
+def new_marker(marker: Marker) -> NewMarker:
+    """What the log is to write for a coordinator's marker."""
     return NewMarker(
         marker.producer.producer_id,
         marker.producer.epoch,

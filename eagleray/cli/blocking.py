@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.partitions.events import DescribeProducers, ProducerDescription, ProducersDescribed
 from eagleray.broker.transactions.events import TransactionDescription
 from eagleray.client.calls import Patience, call_patiently
-from eagleray.client.metadata import NO_NODE
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session

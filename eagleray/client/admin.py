@@ -16,6 +16,8 @@ from eagleray.broker.controller.events import (
     NewTopic,
     TopicsAnswered,
 )
+from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.broker.controller.topics import CONSUMER_OFFSETS
 from eagleray.broker.groups.events import DeleteGroup, DeleteOffsets, GroupsListed, ListGroups
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
@@ -31,7 +33,6 @@ from eagleray.client.errors import (
     error_for,
 )
 from eagleray.client.lookups import commit_offsets, fetch_offsets, list_offsets
-from eagleray.client.metadata import GROUP_TOPIC, NO_NODE
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.transaction_admin import TransactionAdmin
 from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
@@ -183,7 +184,7 @@ class AsyncAdmin(TransactionAdmin):
 
     async def list_groups(self) -> list[str]:
         """Return the groups that have committed offsets."""
-        replies: list[GroupsListed] = await self._ask_all_leaders(GROUP_TOPIC, "listing groups", ListGroups)
+        replies: list[GroupsListed] = await self._ask_all_leaders(CONSUMER_OFFSETS, "listing groups", ListGroups)
         return sorted({group for reply in replies for group in reply.groups})
 
     async def describe_group(self, group: str) -> list[GroupOffset]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.client.errors import EaglerayError, NotConnected, error_for
-from eagleray.client.metadata import NO_NODE
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode, ErrorKind
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import Fetch, FetchedPartition, FetchPartition
 from eagleray.client.config import ConsumerConfig
 from eagleray.client.errors import CorruptRecords, error_for
 from eagleray.client.fetched import UNKNOWN, PartitionState, unpack
-from eagleray.client.metadata import NO_NODE
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import ConsumerRecord
 from eagleray.protocol.errors import ErrorCode

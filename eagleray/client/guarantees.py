@@ -9,13 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
+from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import LAST_EPOCH, NO_PRODUCER, ProducerIdentity
 from eagleray.broker.transactions.events import InitProducerId
 from eagleray.client.batches import UNASSIGNED, PartitionQueue, ProducerBatch
 from eagleray.client.calls import Backoff, is_only_busy
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import EaglerayError, FatalError, error_for
-from eagleray.client.metadata import NO_NODE
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
 

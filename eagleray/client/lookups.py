@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.groups.events import CommitOffsets, FetchOffsets, OffsetsFetched
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import ListOffset, OffsetListed
 from eagleray.client.calls import Patience, call_patiently
-from eagleray.client.metadata import NO_NODE
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata, offsets_to_commit
 from eagleray.protocol.errors import ErrorCode

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import NO_NODE, Role
+from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from eagleray.broker.hashing import partition_for_name
 from eagleray.broker.identities import TopicPartition
 from eagleray.client.errors import NotConnected, TopicNotFound
@@ -18,11 +20,6 @@ if TYPE_CHECKING:
     from eagleray.client.ports import Timer
     from eagleray.client.runtime import ClientRuntime
 
-TRANSACTION_TOPIC: Final = "__transaction_state"
-GROUP_TOPIC: Final = "__consumer_offsets"
-CONTROLLER_ROLE: Final = "controller"
-
-NO_NODE: Final = -1
 _REFRESH_PAUSE_MS: Final = 20
 
 
@@ -68,17 +65,17 @@ class ClusterView:
     def controller(self) -> int:
         """Return the node that takes changes of topics."""
         for node_id, node in self.image.nodes.items():
-            if CONTROLLER_ROLE in node.roles:
+            if Role.CONTROLLER in node.roles:
                 return node_id
         return NO_NODE
 
     def transaction_partition(self, transactional_id: str) -> TopicPartition | None:
         """Return the partition of the transaction log whose leader coordinates a transactional id."""
-        return self._internal(TRANSACTION_TOPIC, transactional_id)
+        return self._internal(TRANSACTION_STATE, transactional_id)
 
     def group_partition(self, group: str) -> TopicPartition | None:
         """Return the partition of the offsets topic whose leader coordinates a group."""
-        return self._internal(GROUP_TOPIC, group)
+        return self._internal(CONSUMER_OFFSETS, group)
 
     def _internal(self, topic: str, name: str) -> TopicPartition | None:
         partitions = self.partitions.get(topic)
@@ -96,7 +93,7 @@ class ClusterView:
 
     def any_transaction_coordinator(self) -> int:
         """Return some node that gives out producer ids."""
-        for partition in self.partitions.get(TRANSACTION_TOPIC, ()):
+        for partition in self.partitions.get(TRANSACTION_STATE, ()):
             if self.leaders[partition] != NO_NODE:
                 return self.leaders[partition]
         return NO_NODE

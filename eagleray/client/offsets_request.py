@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
+from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.groups.events import CommitTransactionOffsets, OffsetToCommit
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.messages import IMPLICIT_VERSION
@@ -11,7 +12,6 @@ from eagleray.client.calls import is_only_busy
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import EaglerayError
 from eagleray.client.guarantees import Done
-from eagleray.client.metadata import NO_NODE
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import ConsumerGroupMetadata
 from eagleray.protocol.errors import ErrorCode

@@ -6,6 +6,7 @@ import logging
 from functools import partial
 from typing import Any
 
+from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.partitions.events import Produce
 from eagleray.client.accumulator import Accumulator
@@ -14,7 +15,6 @@ from eagleray.client.calls import is_only_busy
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import DeliveryTimeout, EaglerayError, error_for
 from eagleray.client.guarantees import Plain
-from eagleray.client.metadata import NO_NODE
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import CompressionType

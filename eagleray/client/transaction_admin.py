@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.broker.controller.topics import TRANSACTION_STATE
 from eagleray.broker.identities import NO_EPOCH, TopicPartition
 from eagleray.broker.messages import Marker
 from eagleray.broker.partitions.events import DescribeProducers, ProducersDescribed, WriteMarkers
@@ -19,7 +21,6 @@ from eagleray.broker.transactions.events import (
 from eagleray.client.calls import Patience, call_patiently, first_error
 from eagleray.client.descriptions import HangingTransaction
 from eagleray.client.errors import TransactionNotFound
-from eagleray.client.metadata import NO_NODE, TRANSACTION_TOPIC
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
 
@@ -44,7 +45,7 @@ class TransactionAdmin:
         fields = (tuple(states), tuple(producer_ids), older_than_ms)
         doing = "listing transactions"
         replies: list[TransactionsListed]
-        replies = await self._ask_all_leaders(TRANSACTION_TOPIC, doing, ListTransactions, *fields)
+        replies = await self._ask_all_leaders(TRANSACTION_STATE, doing, ListTransactions, *fields)
         found = (transaction for reply in replies for transaction in reply.transactions)
         return sorted(found, key=lambda transaction: transaction.transactional_id)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.groups.events import OffsetToCommit
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity, TopicPartition
 from eagleray.broker.messages import IMPLICIT_VERSION
@@ -25,7 +26,6 @@ from eagleray.client.errors import (
     error_for,
 )
 from eagleray.client.guarantees import LOST_SEQUENCE, Done, IdentityRequest, Plain
-from eagleray.client.metadata import NO_NODE
 from eagleray.client.offsets_request import SUSPICIOUS, OffsetsRequest
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.sender import Sender
