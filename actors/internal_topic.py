@@ -14,13 +14,13 @@ from eagleray.broker.filesystem import sync_file_system
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, Isolation, LogError, PartitionLog
 from eagleray.broker.messages import Message
+from eagleray.broker.partitions.leaders import FLUSHED_ONE_BY_ONE
 from eagleray.protocol.records import RecordBatch, split_batches
 
 _log = logging.getLogger(__name__)
 
 _READ_BYTES: Final = 1024 * 1024
 _RETRY_S: Final = 0.1
-_FLUSHED_ONE_BY_ONE: Final = 2
 
 
 class InternalTopic:
@@ -161,7 +161,7 @@ def flush_all(data_dir: str, logs: Sequence[PartitionLog]) -> None:
 
     That costs about as much as two files cost one by one. Each log still flushes, and would notice an error.
     """
-    if len(logs) > _FLUSHED_ONE_BY_ONE:
+    if len(logs) > FLUSHED_ONE_BY_ONE:
         sync_file_system(data_dir)
     for log in logs:
         log.flush()

@@ -11,6 +11,7 @@ from eagleray.actors.verifying import Verifier
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.controller.topics import TopicImage
+from eagleray.broker.filesystem import sync_file_system
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogError
 from eagleray.broker.partitions.events import PartitionFailed, Tick, VerifyTransaction
@@ -31,7 +32,7 @@ class PartitionLeaderShell(Shell):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self._leaders = PartitionLeaders()
+        self._leaders = PartitionLeaders(before_flushes=lambda: sync_file_system(host.spec.data_dir))
         self._logs = Logs(host.spec.data_dir, host.spec.settings)
         self._verifier = Verifier(host, self.post)
         self._epochs: dict[TopicPartition, int] = {}

@@ -142,12 +142,16 @@ class PartitionLeader:
             if request.event.acks != 0
         ]
 
+    @property
+    def has_to_flush(self) -> bool:
+        """Whether there is something that has to be on stable storage before it is answered."""
+        return self.log.config.flush is Flush.COMMIT and self.log.recovery_point < self.log.log_end_offset
+
     def commit(self) -> Sequence[Produced]:
         """Make durable what was written, as far as the log's settings ask for it; show it to readers, and answer."""
         answers, self._uncommitted = self._uncommitted, []
         log = self.log
-        has_to_flush = log.config.flush is Flush.COMMIT and log.recovery_point < log.log_end_offset
-        if has_to_flush or not log.is_online:
+        if self.has_to_flush or not log.is_online:
             try:
                 log.flush()
             except LogError as error:

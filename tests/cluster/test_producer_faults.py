@@ -55,6 +55,7 @@ def test_zombie_producer_is_fenced(cluster):
         with cluster.producer(transactional_id=transactional_id) as successor:
             with successor.transaction():
                 successor.send(topic, b"successor")
+            zombie.until_stopped()
             zombie.send_signal(signal.SIGCONT)
             zombie.until_said("fenced")
             assert zombie.wait() == 0

@@ -8,10 +8,13 @@ It says what it has done in lines of its output.
 import asyncio
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+
+import psutil
 
 import eagleray
 from eagleray.actors.lanes.peers import Lane, Peers
@@ -20,6 +23,8 @@ from eagleray.broker.controller.nodes import NodeRegistration
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import ProducerFenced
 from eagleray.client.runtime import ClientRuntime
+
+DEADLINE_S = 120
 
 # The test's side
 
@@ -33,8 +38,16 @@ class ClientProcess:
 
     def until_said(self, expected):
         """Wait until it says this; its process ends by itself if it cannot."""
+        assert select.select([self._process.stdout], [], [], DEADLINE_S)[0], f"the client has not said {expected!r}"
         said = self._process.stdout.readline().strip()
         assert said == expected, f"the client said {said!r}, expected {expected!r}"
+
+    def until_stopped(self):
+        """Wait until it has stopped itself: a signal to go on that comes before would be lost."""
+        deadline = time.monotonic() + DEADLINE_S
+        while psutil.Process(self._process.pid).status() != psutil.STATUS_STOPPED:
+            assert time.monotonic() < deadline, "the client has not stopped itself"
+            time.sleep(0.01)
 
     def send_signal(self, number):
         self._process.send_signal(number)

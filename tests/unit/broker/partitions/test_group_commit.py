@@ -2,9 +2,10 @@
 
 import pytest
 
-from eagleray.broker.identities import ProducerIdentity
-from eagleray.broker.log import Flush, LogConfig
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.log import Flush, LogConfig, PartitionLog
 from eagleray.broker.partitions.events import MarkersAnswered, Produced, VerifyTransaction
+from eagleray.broker.partitions.leaders import PartitionLeaders
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, whole_batches
 from tests.support.faults import CHANGES, Fault, Operation, Outcome, ProcessKilled
@@ -108,3 +109,24 @@ def test_a_repeat_of_what_only_the_page_cache_holds_is_flushed_before_it_is_answ
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
     disk.lose_power(lambda: False)
     assert open_log(disk).log_end_offset == 1
+
+
+@pytest.mark.parametrize(("partitions", "helped"), [(2, 0), (3, 1)])
+def test_the_disk_is_helped_once_before_many_flushes(partitions, helped):
+    disk, help_calls = SimulatedDisk(), []
+    leaders = PartitionLeaders(before_flushes=lambda: help_calls.append(count_flushes(disk)))
+    names = [TopicPartition("orders", number) for number in range(partitions)]
+    for name in names:
+        leaders.lead(name, PartitionLog.open(disk, f"/{name}", CONFIG, now_ms=NOW_MS), 0)
+        # The first append of a log marks it as open, which flushes as well.
+        leaders.handle([plain(100 + name.partition, name)], NOW_MS)
+    help_calls.clear()
+    before = count_flushes(disk)
+    effects = leaders.handle([plain(name.partition, name) for name in names], NOW_MS)
+    assert [effect.error_code for effect in effects] == [ErrorCode.NONE] * partitions
+    assert help_calls == [before] * helped
+    assert count_flushes(disk) == before + partitions
+
+
+def count_flushes(disk):
+    return sum(step.operation is Operation.FLUSH for step in disk.trace)
