@@ -21,7 +21,7 @@ _OBJECT_STORE_BYTES: Final = 100 * 1024 * 1024
 class EmbeddedRay:
     """Ray, started here and ended here, unless this process has joined a cluster before: then that one is used."""
 
-    def __init__(self, address: str | None = None, *, num_cpus: int | None = None) -> None:
+    def __init__(self, address: str | None = None) -> None:
         self._temporary: str | None = None
         if ray.is_initialized():
             return
@@ -35,7 +35,6 @@ class EmbeddedRay:
         self._temporary = tempfile.mkdtemp(prefix="er-")
         try:
             ray.init(
-                num_cpus=num_cpus,
                 include_dashboard=False,
                 log_to_driver=False,
                 logging_level=logging.WARNING,
@@ -48,11 +47,6 @@ class EmbeddedRay:
         except BaseException:
             self.close()
             raise
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether Ray was started here."""
-        return self._temporary is not None
 
     def close(self) -> None:
         """End Ray, where it was started here."""
