@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import secrets
 import time
 from typing import Any, Final
 
+from eagleray.actors.garbage import collect_garbage_rarely
 from eagleray.actors.lanes import direct
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REQUESTS
 from eagleray.actors.lanes.peers import Peers, Unanswered
@@ -34,7 +34,6 @@ _TICK_S: Final = 0.05
 _FOLLOW_MS: Final = 10_000
 _RETRY_S: Final = 0.1
 _EXIT_STATUS: Final = 70
-_GARBAGE_THRESHOLDS: Final = (50_000, 20, 100)
 _SESSION_BITS: Final = 30
 
 
@@ -95,7 +94,7 @@ class Node:
     async def start(self) -> None:
         """Wait until the last incarnation has ended, then listen, and join the cluster."""
         self._lock = await self._take_lock()
-        _collect_garbage_rarely()
+        collect_garbage_rarely()
         await self._listen()
         self._start(self._tick())
         self._start(self._follow())
@@ -219,13 +218,3 @@ class Node:
                 str(shell.role): round(shell.events / shell.turns, 1) for shell in self._shells if shell.turns
             },
         }
-
-
-def _collect_garbage_rarely() -> None:
-    """Spare what lives as long as the process, and look for cycles less often: messages make none.
-
-    A node with a hundred thousand transactions would otherwise be walked over again and again.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)

@@ -27,8 +27,8 @@ from eagleray.broker.transactions.events import (
     RequestProducerIds,
     SendMarkers,
     Tick,
-    TransitionLogged,
     TransitionLost,
+    TransitionsLogged,
 )
 from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
 from eagleray.broker.transactions.producer_ids import AllocateBlock
@@ -73,21 +73,19 @@ class TransactionCoordinatorShell(Shell):
 
     def _decide(self, events: list[Any]) -> dict[int, list[LogTransition]]:
         """Carry out all that the machine wants, but for what has to be in the log first, which is returned."""
-        now_ms = self.host.now_ms()
-        handle, answer = self._machine.handle, self.host.answer
+        answer = self.host.answer
         transitions: dict[int, list[LogTransition]] = {}
-        for event in events:
-            effect: Any
-            for effect in handle(event, now_ms):
-                kind = type(effect)
-                if kind is LogTransition:
-                    transitions.setdefault(effect.log_partition, []).append(effect)
-                elif kind is SendMarkers:
-                    self._send_markers(effect)
-                elif kind is RequestProducerIds:
-                    self._request_producer_ids()
-                else:
-                    answer(effect)
+        effect: Any
+        for effect in self._machine.handle_all(events, self.host.now_ms()):
+            kind = type(effect)
+            if kind is LogTransition:
+                transitions.setdefault(effect.log_partition, []).append(effect)
+            elif kind is SendMarkers:
+                self._send_markers(effect)
+            elif kind is RequestProducerIds:
+                self._request_producer_ids()
+            else:
+                answer(effect)
         return transitions
 
     # The transaction log
@@ -100,9 +98,8 @@ class TransactionCoordinatorShell(Shell):
             error = self._append_to(number, of_partition)
             if error is ErrorCode.NONE:
                 written.append(number)
-                outcomes += [
-                    TransitionLogged(effect.transactional_id, effect.coordinator_epoch) for effect in of_partition
-                ]
+                names = tuple([effect.transactional_id for effect in of_partition])
+                outcomes.append(TransitionsLogged(names, of_partition[0].coordinator_epoch))
             else:
                 outcomes += [
                     TransitionLost(effect.transactional_id, effect.coordinator_epoch, error) for effect in of_partition

@@ -6,7 +6,6 @@ python -m benchmarks.transactions lanes flush     # some of it
 
 import argparse
 import asyncio
-import gc
 import json
 import os
 import signal
@@ -52,8 +51,6 @@ async def measure(on: aio.Cluster, **options: object) -> tuple[Report, dict[str,
         await bench.prepare()
         # The first transactions open logs and learn routes; they are not what lasts.
         await asyncio.sleep(0.5)
-        gc.collect()
-        gc.freeze()
         cpu = CpuOf(await processes(on))
         report = await bench.run()
         return report, cpu.microseconds_each(report.transactions)

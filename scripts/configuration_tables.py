@@ -43,6 +43,10 @@ MEANINGS = {
     "transaction.remove.expired.transaction.cleanup.interval.ms": "How often to look for ids that expired.",
     "request.hold.ms": "How long a request waits for what is under way before the client has to try again. Ours.",
     "request.hold.limit": "How many requests may wait for one transactional id. Ours.",
+    "transaction.completion.log.delay.ms": (
+        "How long the log need not hear that a transaction has all its markers, unless the next one of its producer "
+        "says so; 0: at once, as in Kafka. Ours."
+    ),
     "max.transaction.branches": "How many branches a transaction with many writers may have. Ours.",
     # Groups
     "offsets.topic.num.partitions": "Partitions of `__consumer_offsets`; fixed once the cluster exists.",

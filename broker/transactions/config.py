@@ -27,8 +27,12 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_transaction_branches: int = 10_000
     """How many branches a transaction may have; all of them are in each of its records."""
 
+    transaction_completion_log_delay_ms: int = 1000
+    """How long the log need not be told that a transaction has all its markers; the next one of its producer says it
+    too, and a recovery in between writes the markers once more. With 0 the log is told at once, as in Kafka."""
+
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            least = 0 if name.startswith("request_hold") else 1
+            least = 0 if name.startswith(("request_hold", "transaction_completion")) else 1
             if getattr(self, name) < least:
                 raise ValueError(f"{name} has to be {least} or more")

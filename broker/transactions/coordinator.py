@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from eagleray.broker.identities import NO_EPOCH, ProducerIdentity
@@ -26,6 +26,7 @@ from eagleray.broker.transactions.events import (
     Tick,
     TransitionLogged,
     TransitionLost,
+    TransitionsLogged,
 )
 from eagleray.broker.transactions.housekeeping import Housekeeping
 from eagleray.broker.transactions.queries import QueryServer
@@ -59,9 +60,10 @@ class TransactionCoordinator:
         self._queries = QueryServer(self._context)
         self._housekeeping = Housekeeping(self._context)
         self._decisions = 0
-        self._unfinished: dict[str, Transaction] = {}
-        """Decided transactions that have all their markers, which the log could not be told."""
+        self._ahead: dict[str, Transaction] = {}
+        """Those that are finished, which the log has not been told, the longest ago first."""
         self._handlers: dict[type, Callable[[Any, int], None]] = {
+            TransitionsLogged: self._on_all_logged,
             TransitionLogged: self._on_logged,
             TransitionLost: self._on_lost,
             MarkersWritten: self._on_markers_written,
@@ -77,11 +79,19 @@ class TransactionCoordinator:
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event and return what it makes necessary, in order."""
-        serve = self._requests.handlers.get(type(event))
-        if serve is None:
-            self._handlers[type(event)](event, now_ms)
-        else:
-            serve(event, now_ms + self._config.request_hold_ms, now_ms)
+        return self.handle_all((event,), now_ms)
+
+    def handle_all(self, events: Iterable[Event], now_ms: int) -> list[Effect]:
+        """Take the events of a turn, one after the other, and return what they make necessary, in order."""
+        serve, handlers = self._requests.handlers.get, self._handlers
+        deadline_ms = now_ms + self._config.request_hold_ms
+        for event in events:
+            kind = type(event)
+            of_request = serve(kind)
+            if of_request is None:
+                handlers[kind](event, now_ms)
+            else:
+                of_request(event, deadline_ms, now_ms)
         return self._context.drain()
 
     def find(self, transactional_id: str) -> Transaction | ErrorCode:
@@ -99,11 +109,19 @@ class TransactionCoordinator:
 
     # The log's answers, and what follows from them
 
+    def _on_all_logged(self, event: TransitionsLogged, now_ms: int) -> None:
+        coordinator_epoch = event.coordinator_epoch
+        for transactional_id in event.transactional_ids:
+            self._logged(transactional_id, coordinator_epoch, now_ms)
+
     def _on_logged(self, event: TransitionLogged, now_ms: int) -> None:
-        transaction = self._find_pending(event)
+        self._logged(event.transactional_id, event.coordinator_epoch, now_ms)
+
+    def _logged(self, transactional_id: str, coordinator_epoch: int, now_ms: int) -> None:
+        transaction = self._find_pending(transactional_id, coordinator_epoch)
         if transaction is None:
             return
-        transactional_id, request = event.transactional_id, transaction.request
+        request = transaction.request
         current = transaction.complete()
         if request is not None:
             self._context.confirm(request, current)
@@ -117,26 +135,28 @@ class TransactionCoordinator:
         if transactional_id in self._context.held:
             self._release(transactional_id, now_ms)
 
-    def _on_lost(self, event: TransitionLost, now_ms: int) -> None:  # noqa: ARG002 - all handlers take the time
-        transaction = self._find_pending(event)
+    def _on_lost(self, event: TransitionLost, now_ms: int) -> None:
+        transaction = self._find_pending(event.transactional_id, event.coordinator_epoch)
         if transaction is None:
             return
-        if transaction.current.is_decided:
-            # The decision stands and its markers are written; only the note of it is missing.
-            transaction.abandon()
-            self._unfinished[event.transactional_id] = transaction
-            return
-        self._answer_all(transaction, event.error_code)
+        is_note = transaction.pending is transaction.current
+        if not is_note:
+            self._answer_all(transaction, event.error_code)
         transaction.abandon()
+        if transaction.is_ahead:
+            self._ahead[event.transactional_id] = transaction
+        if is_note:
+            # Nobody who waited for the log to hear of an end has to: what they want does not rest on that.
+            self._release(event.transactional_id, now_ms)
         if transaction.current.producer_epoch == NO_EPOCH:
             self._table.remove(transaction)
 
-    def _find_pending(self, event: TransitionLogged | TransitionLost) -> Transaction | None:
+    def _find_pending(self, transactional_id: str, coordinator_epoch: int) -> Transaction | None:
         """Return the transaction that an answer of the log is about, unless it comes from before a change of epoch."""
-        transaction = self._table.find(event.transactional_id)
+        transaction = self._table.find(transactional_id)
         if transaction is None or transaction.pending is None:
             return None
-        return transaction if transaction.shard.coordinator_epoch == event.coordinator_epoch else None
+        return transaction if transaction.shard.coordinator_epoch == coordinator_epoch else None
 
     def _release(self, transactional_id: str, now_ms: int) -> None:
         """Let held requests try again, in the order in which they came, now that something has changed."""
@@ -163,7 +183,7 @@ class TransactionCoordinator:
             transaction.decision = self._decisions
             self._ask_for_markers(transaction)
         else:
-            self._context.log(transaction, transitions.completed(current, now_ms))
+            self._finish(transaction, now_ms)
 
     def _ask_for_markers(self, transaction: Transaction) -> None:
         current, shard = transaction.current, transaction.shard
@@ -188,8 +208,33 @@ class TransactionCoordinator:
             and transaction.decision == event.decision
             and transaction.shard.coordinator_epoch == event.coordinator_epoch
         ):
-            transaction.decision = NO_DECISION
-            self._context.log(transaction, transitions.completed(transaction.current, now_ms))
+            self._finish(transaction, now_ms)
+            if transaction.pending is None and event.transactional_id in self._context.held:
+                self._release(event.transactional_id, now_ms)
+
+    def _finish(self, transaction: Transaction, now_ms: int) -> None:
+        """Let the next transaction begin; its record tells the log of the end of this one, unless it is long in coming.
+
+        The log has the decision, from which a recovery gets to the same end: it has the markers written again, and no
+        record of a later transaction can be there before the log has heard of that.
+        """
+        transaction.finish(transitions.completed(transaction.current, now_ms))
+        if self._config.transaction_completion_log_delay_ms:
+            self._ahead.pop(transaction.transactional_id, None)
+            self._ahead[transaction.transactional_id] = transaction
+        else:
+            self._context.log(transaction, transaction.current)
+
+    def _log_ends(self, now_ms: int) -> None:
+        """Tell the log of the ends of transactions that no other has followed for a while."""
+        latest_ms = now_ms - self._config.transaction_completion_log_delay_ms
+        for transactional_id, transaction in [*self._ahead.items()]:
+            has_followed = transaction.pending is not None or not transaction.is_ahead
+            if not has_followed and transaction.current.updated_ms > latest_ms:
+                break
+            del self._ahead[transactional_id]
+            if not has_followed:
+                self._context.log(transaction, transaction.current)
 
     def _on_markers_forgotten(self, event: MarkersForgotten, now_ms: int) -> None:  # noqa: ARG002 - as above
         for transaction in self._table:
@@ -223,7 +268,7 @@ class TransactionCoordinator:
     def _close(self, shard: Shard) -> None:
         """Forget a partition that is no longer led here, and tell everybody who waits on it."""
         for transactional_id, transaction in shard.transactions.items():
-            self._unfinished.pop(transactional_id, None)
+            self._ahead.pop(transactional_id, None)
             self._answer_all(transaction, ErrorCode.NOT_COORDINATOR)
         for held in self._context.waiting_for_ids.take_all():
             name = held.request.transactional_id
@@ -243,9 +288,7 @@ class TransactionCoordinator:
     # Time
 
     def _on_tick(self, event: Tick, now_ms: int) -> None:  # noqa: ARG002 - it says no more than that time has passed
-        unfinished, self._unfinished = self._unfinished, {}
-        for transaction in unfinished.values():
-            self._context.log(transaction, transitions.completed(transaction.current, now_ms))
+        self._log_ends(now_ms)
         self._housekeeping.tick(now_ms)
 
 

@@ -107,6 +107,13 @@ class TransitionLogged(Message, frozen=True, tag=True):
     coordinator_epoch: int
 
 
+class TransitionsLogged(Message, frozen=True, tag=True):
+    """The log has the transitions that these were waiting for, in their order: one append of many."""
+
+    transactional_ids: tuple[str, ...]
+    coordinator_epoch: int
+
+
 class TransitionLost(Message, frozen=True, tag=True):
     """The log does not have the transition, and never will; whoever asked has to ask again.
 
@@ -172,6 +179,7 @@ Event: TypeAlias = (
     Request
     | Query
     | TransitionLogged
+    | TransitionsLogged
     | TransitionLost
     | MarkersWritten
     | MarkersForgotten

@@ -33,11 +33,20 @@ class Transaction:
     """A transactional id as its coordinator knows it: what is in the log, and what is on its way there.
 
     Promises: at most one transition is under way, and it is one that `VALID_PREVIOUS` allows. `current` is what the log
-    has, always: it changes only in `complete`, once the log has the transition; `abandon` forgets one that did not
-    reach it.
+    has, or what follows from that without a decision, once all markers are written (`finish`): it changes otherwise
+    only in `complete`, once the log has the transition; `abandon` forgets one that did not reach it.
     """
 
-    __slots__ = ("current", "decision", "has_failed_fence", "pending", "request", "shard", "transactional_id")
+    __slots__ = (
+        "current",
+        "decision",
+        "has_failed_fence",
+        "is_ahead",
+        "pending",
+        "request",
+        "shard",
+        "transactional_id",
+    )
 
     def __init__(self, transactional_id: str, shard: Shard, current: Snapshot) -> None:
         self.transactional_id = transactional_id
@@ -50,12 +59,22 @@ class Transaction:
         """The decision whose markers are under way: its number, from when they are asked for until they are written."""
         self.has_failed_fence = False
         """Its producer was to be fenced, but the log did not take it; it stays fenced while that is tried again."""
+        self.is_ahead = False
+        """It is finished, and the log still has the decision: a recovery would have the markers written once more."""
+
+    def finish(self, completed: Snapshot) -> None:
+        """Take note that every marker is written, which the log need not be told before anything else has happened."""
+        assert self.pending is None, f"{self.transactional_id}: finished during a transition"
+        assert may_follow(completed.state, self.current.state), f"{self.transactional_id}: finished without a decision"
+        self.current = completed
+        self.decision = NO_DECISION
+        self.is_ahead = True
 
     def prepare(self, transition: Snapshot, request: Request | JoinedRequests | None) -> None:
         """Note that a transition is on its way to the log, and who asked for it."""
         current = self.current
         assert self.pending is None, f"{self.transactional_id}: two transitions at once"
-        assert may_follow(transition.state, current.state), (
+        assert may_follow(transition.state, current.state) or (self.is_ahead and transition is current), (
             f"{self.transactional_id}: no way from {current.state.name} to {transition.state.name}"
         )
         assert transition.producer_epoch >= current.producer_epoch or (transition.producer_id != current.producer_id), (
@@ -70,6 +89,7 @@ class Transaction:
         self.current = self.pending
         self.pending = None
         self.has_failed_fence = False
+        self.is_ahead = False
         return self.current
 
     def abandon(self) -> None:

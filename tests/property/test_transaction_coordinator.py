@@ -24,6 +24,8 @@ PARTITIONS = st.lists(
 class CoordinatorMachine(RuleBasedStateMachine):
     """Anything may happen to a coordinator at any time."""
 
+    completion_log_delay_ms = 0
+
     @initialize(epoch=st.sampled_from([0, 5, 32763, 32764, 32765, 32766]), state=st.sampled_from([0, 2, 3, 5]))
     def begin(self, epoch: int, state: int) -> None:
         billing = Snapshot(
@@ -36,7 +38,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
             updated_ms=0,
             client_version=1,
         )
-        self.world = CoordinatorWorld({"billing": billing})
+        self.world = CoordinatorWorld({"billing": billing}, self.completion_log_delay_ms)
         self.request_id = 0
 
     def _next_id(self) -> int:
@@ -164,4 +166,11 @@ class CoordinatorMachine(RuleBasedStateMachine):
             self.world.see_everything_end()
 
 
+class LateLoggingMachine(CoordinatorMachine):
+    """The same, with a log that hears of the end of a transaction later, or by the next one."""
+
+    completion_log_delay_ms = 1000
+
+
 TestCoordinator = CoordinatorMachine.TestCase
+TestCoordinatorThatLogsEndsLate = LateLoggingMachine.TestCase

@@ -37,6 +37,7 @@ from eagleray.broker.transactions.events import (
 from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
+from eagleray.broker.transactions.transitions import completed
 from eagleray.protocol.errors import ErrorCode
 from tests.support.branch_model import BranchModel, branches_of, committed_tag_of, tag_of
 
@@ -68,9 +69,23 @@ class LogModel:
         self.decisions: dict[str, tuple[int, Snapshot]] = {}
         """The last decision of each id: which record it was, and what it said."""
         self.branches = BranchModel()
+        self.finished_decisions: set[int] = set()
+        """Records whose markers have all been written."""
+
+    def is_finished(self, transactional_id: str) -> bool:
+        """Whether the log may go on behind the last decision of an id as if it had heard of its end."""
+        index, decision = self.decisions[transactional_id]
+        return index in self.finished_decisions or not endings_of(decision)
 
     def write(self, transactional_id: str, snapshot: Snapshot | None) -> None:
         before = self.state.get(transactional_id)
+        is_end = snapshot is not None and snapshot.state in (_State.COMPLETE_COMMIT, _State.COMPLETE_ABORT)
+        if before is not None and before.state in DECIDED and not is_end:
+            assert self.is_finished(transactional_id), "the next transaction begins before the markers are written"
+            end = completed(before, before.updated_ms)
+            self.branches.see(before, end)
+            self._check(before, end)
+            before = end
         before_state = None if before is None else before.state
         after_state = None if snapshot is None else snapshot.state
         assert after_state in NEXT_IN_LOG[before_state], f"{before_state} is followed by {after_state}"
@@ -131,8 +146,9 @@ def who_asks(request: Request) -> ProducerIdentity | None:
 class CoordinatorWorld:
     """Drives a coordinator and checks every single effect."""
 
-    def __init__(self, initial: dict[str, Snapshot]) -> None:
+    def __init__(self, initial: dict[str, Snapshot], completion_log_delay_ms: int = 0) -> None:
         self.config = CoordinatorConfig(
+            transaction_completion_log_delay_ms=completion_log_delay_ms,
             transaction_state_log_num_partitions=1,
             transactional_id_expiration_ms=1_000_000,
             transaction_remove_expired_transaction_cleanup_interval_ms=1000,
@@ -149,8 +165,6 @@ class CoordinatorWorld:
         self.markers: list[SendMarkers] = []
         self.marked_decisions: dict[SendMarkers, int] = {}
         """Which record of the log each request for markers is about."""
-        self.finished_decisions: set[int] = set()
-        """Records of the log whose markers have all been written."""
         self.requests: list[Request] = []
         self.waiting: dict[int, Request] = {}
         self.at_hand: Request | None = None
@@ -283,7 +297,7 @@ class CoordinatorWorld:
         """Say that markers are written: the newest, an old one, one again."""
         if self.markers:
             markers = self.markers[place % len(self.markers)]
-            self.finished_decisions.add(self.marked_decisions[markers])
+            self.log.finished_decisions.add(self.marked_decisions[markers])
             self.send(
                 MarkersWritten(
                     markers.transactional_id, markers.log_partition, markers.coordinator_epoch, markers.decision
@@ -302,8 +316,7 @@ class CoordinatorWorld:
         under_way = {other.transactional_id for other in self.unwritten + self.undelivered}
         assert append.transactional_id not in under_way, "two transitions at once"
         if append.snapshot is not None and append.snapshot.state.name.startswith("COMPLETE"):
-            index, decision = self.log.decisions[append.transactional_id]
-            assert not endings_of(decision) or index in self.finished_decisions, "completed without its markers"
+            assert self.log.is_finished(append.transactional_id), "completed without its markers"
         if isinstance(self.at_hand, InitProducerId) and self.at_hand.expected is not None:
             self._see_named_init_changes(append, self.at_hand.expected)
         self.unwritten.append(append)
@@ -461,13 +474,19 @@ class CoordinatorWorld:
         if places:
             self.report(places[-1])
         if not self.unwritten:
-            self.tick(0)
+            self.tick(self.config.transaction_completion_log_delay_ms)
 
     def check_quiet(self) -> None:
         """With nothing under way, the coordinator knows what the log says, and nothing else."""
         assert replay(self.log.records) == self.log.state
         known = {found.transactional_id: found.current for found in self.coordinator}
-        assert known == self.log.state
+        assert known.keys() == self.log.state.keys()
+        for name, logged in self.log.state.items():
+            current = known[name]
+            if current != logged:
+                assert logged.state in DECIDED, "the coordinator is ahead of the log by a decision"
+                assert self.log.is_finished(name), "finished without its markers"
+                assert current == completed(logged, current.updated_ms)
 
     def see_everything_end(self) -> None:
         """Nobody waits for ever, and nothing stays open for ever."""

@@ -70,7 +70,10 @@ class CoordinatorDriver:
         log_partitions: int = 1,
         producer_ids: int = 1000,
     ) -> None:
-        self.config = config or CoordinatorConfig(transaction_state_log_num_partitions=log_partitions)
+        # Every end is logged at once, unless a test is about those that are not, so that each step shows in the log.
+        self.config = config or CoordinatorConfig(
+            transaction_state_log_num_partitions=log_partitions, transaction_completion_log_delay_ms=0
+        )
         self.coordinator = TransactionCoordinator(self.config)
         self.now_ms = 0
         self.coordinator_epoch = 1

@@ -201,18 +201,31 @@ def test_a_lost_completion_is_logged_again_at_the_next_tick(driver: CoordinatorD
     driver.end(producer)
     driver.append()
     markers = driver.write_markers()
-    waiting = driver.add(producer)
     driver.lose()
     assert not driver.appends, "not in a hot loop"
-    assert waiting not in driver.replies
 
     driver.report(markers)
     assert not driver.appends, "a late second report changes nothing"
     driver.tick()
     driver.settle()
 
-    assert driver.current().state is TransactionState.ONGOING
+    assert driver.logged()[TRANSACTIONAL_ID].state is TransactionState.COMPLETE_COMMIT
+
+
+def test_nobody_waits_for_a_completion_that_is_lost(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+    driver.end(producer)
+    driver.append()
+    driver.write_markers()
+    waiting = driver.add(producer)
+    assert waiting not in driver.replies
+
+    driver.lose()
+    driver.settle()
+
     assert driver.error_of(waiting) is ErrorCode.NONE
+    assert driver.logged()[TRANSACTIONAL_ID].state is TransactionState.ONGOING
 
 
 # Expiry
