@@ -107,6 +107,10 @@ class Call:
         self.is_answered = True
         self._connection.answered(self)
 
+    def disconnect(self, sentence: str) -> None:
+        """Close the connection, and say why in the log: where no answer can tell the client what it has to know."""
+        self._connection.refuse(type(self.request).__name__, sentence)
+
     def fail(self, error: BaseException) -> None:
         """Give up because of an error that nobody expected."""
         self._connection.failed(self, error)

@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         elif self._incomplete_since_s is None:
             self._incomplete_since_s = now_s
         elif now_s - self._incomplete_since_s > self._time_to_complete_s():
-            self._refuse("slow", "the rest of a request does not come")
+            self.refuse("slow", "the rest of a request does not come")
         if self._was_active or self._waiting:
             self._was_active = False
             self._active_at_s = now_s
@@ -111,7 +111,8 @@ class Connection(asyncio.Protocol):
         allowed_s = self.listener.config.socket_request_complete_ms / 1000
         return allowed_s + self._frames.buffered_bytes / _LEAST_BYTES_PER_SECOND
 
-    def _refuse(self, kind: str, sentence: str) -> None:
+    def refuse(self, kind: str, sentence: str) -> None:
+        """Close at once, and say in the log what the peer looks like."""
         self.listener.complaints.complain(self.peer_host, self.peer_port, kind, sentence)
         self.abort()
 
@@ -127,7 +128,7 @@ class Connection(asyncio.Protocol):
         try:
             frames = self._frames.feed(data)
         except InvalidFrame as error:
-            self._refuse("frame", f"it does not speak Kafka's protocol: {error}")
+            self.refuse("frame", f"it does not speak Kafka's protocol: {error}")
             return
         for frame in frames:
             if not self._take(frame):
@@ -149,7 +150,7 @@ class Connection(asyncio.Protocol):
             return b""
         stranger = describe_stranger(data) or self.listener.reason_to_refuse(self)
         if stranger is not None:
-            self._refuse(*stranger)
+            self.refuse(*stranger)
             return b""
         self._is_identified = True
         return data
@@ -161,12 +162,12 @@ class Connection(asyncio.Protocol):
         except UnsupportedVersion as error:
             return self._take_unknown_version(error)
         except (UnknownApi, MalformedMessage) as error:
-            self._refuse("request", f"it sent what is no request: {error}")
+            self.refuse("request", f"it sent what is no request: {error}")
             return False
         header: RequestHeader = request.header
         served = SERVED.get(header.request_api_key)
         if served is None:
-            self._refuse(f"api {header.request_api_key}", f"API {header.request_api_key} is not served here")
+            self.refuse(f"api {header.request_api_key}", f"API {header.request_api_key} is not served here")
             return False
         call = self._begin(served, header, request.body, len(frame))
         if not served.lowest <= header.request_api_version <= served.highest:
@@ -184,7 +185,7 @@ class Connection(asyncio.Protocol):
     def _take_unknown_version(self, error: UnsupportedVersion) -> bool:
         """Answer a client that is newer than we are with what it may ask for; any other request is lost."""
         if error.api_key != API_VERSIONS_KEY or error.correlation_id is None:
-            self._refuse(f"version of {error.message}", f"it asked for what is not served: {error}")
+            self.refuse(f"version of {error.message}", f"it asked for what is not served: {error}")
             return False
         header = RequestHeader(API_VERSIONS_KEY, 0, error.correlation_id, None)
         refuse_unknown_version(self._begin(SERVED[API_VERSIONS_KEY], header, None, 0))
@@ -253,7 +254,7 @@ class Connection(asyncio.Protocol):
                 return
         except Exception:  # noqa: BLE001 - what is left is to close
             _log.exception("%s version %s could not be refused", name, version)
-        self._refuse(f"{name} {error_code}", f"{name} version {version} was refused with {error_code.name}")
+        self.refuse(f"{name} {error_code}", f"{name} version {version} was refused with {error_code.name}")
 
     # How much of it
 

@@ -12,6 +12,7 @@ from eagleray.actors.wire.advertised import Advertised
 from eagleray.actors.wire.complaints import Complaints
 from eagleray.actors.wire.config import ListenerConfig
 from eagleray.actors.wire.connection import Connection
+from eagleray.actors.wire.fetch_sessions import FetchSessions
 
 _TICK_S: Final = 0.5
 _GRACE_S: Final = 1.0
@@ -29,6 +30,7 @@ class Listener:
         self.host = host
         self.config = config
         self.complaints = Complaints(host.loop.time)
+        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, host.loop.time)
         self._direct_session = direct_session
         self._advertised = Advertised(host.image)
         self._connections: set[Connection] = set()

@@ -49,7 +49,7 @@ class Served(msgspec.Struct, frozen=True):
 
 
 def serve(
-    request: type[Message],
+    api_key: int,
     module: ModuleType,
     lowest: int,
     highest: int,
@@ -57,9 +57,8 @@ def serve(
     has_large_records: bool = False,
     advertised_lowest: int | None = None,
 ) -> Served:
-    """Serve an API, named by its request, with a module's `handle` and, where it has one, its `refuse`."""
-    assert request.wire.api_key is not None
-    api = APIS[request.wire.api_key]
+    """Serve an API with a module's `handle` and, where it has one, its `refuse`."""
+    api = APIS[api_key]
     assert api.versions[0] <= lowest <= highest <= api.versions[1], f"{api.name} has no such versions"
     handle = module.handle
     return Served(
