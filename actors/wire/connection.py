@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.handlers.api_versions import refuse_unknown_version
 from eagleray.actors.wire.handlers.registry import SERVED
+from eagleray.actors.wire.patience import Patience, Verdict
+from eagleray.actors.wire.rate_limit import RateLimit
 from eagleray.actors.wire.served import Served
 from eagleray.actors.wire.strangers import DIRECT_LANE, FIRST_BYTES, describe_stranger
 from eagleray.protocol.codec import Buffer, MalformedMessage, UnknownApi, UnsupportedVersion, decode_request
 from eagleray.protocol.codec.registry import API_VERSIONS_KEY
 from eagleray.protocol.errors import ErrorCode
-from eagleray.protocol.framing import FrameReader, InvalidFrame
+from eagleray.protocol.framing import LENGTH, FrameReader, InvalidFrame
 from eagleray.protocol.messages.headers import RequestHeader
 
 if TYPE_CHECKING:
@@ -25,9 +28,6 @@ _log = logging.getLogger(__name__)
 
 _SMALL_FRAME_BYTES: Final = 64 * 1024
 """Up to here a frame is copied: the codec reads plain bytes faster than a view, by more than the copy costs."""
-
-_LEAST_BYTES_PER_SECOND: Final = 100_000
-"""A request that arrives at this rate may take as long as it likes."""
 
 
 class Connection(asyncio.Protocol):
@@ -56,11 +56,10 @@ class Connection(asyncio.Protocol):
         self._is_throttled = False
         self._is_finishing = False
         self._is_paused = False
-        self._allowance = float(listener.config.connection_requests_per_second)
-        self._allowance_at_s = self._loop.time()
-        self._was_active = True
-        self._active_at_s = 0.0
-        self._incomplete_since_s: float | None = None
+        self._most_requests = listener.config.queued_max_requests
+        self._most_bytes = listener.config.queued_max_request_bytes
+        self._rate_limit = RateLimit(listener.config.connection_requests_per_second, self._loop.time())
+        self._patience = Patience(listener.config, self._loop.time())
 
     # Its life
 
@@ -70,7 +69,6 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if peer:
             self.peer_host, self.peer_port = peer[0], peer[1]
-        self._active_at_s = self._loop.time()
         self.listener.opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's name for it
@@ -86,30 +84,21 @@ class Connection(asyncio.Protocol):
         self._flush()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close at once; what is in flight is not answered."""
         if self._transport is not None:
-            self._transport.abort()
+            transport, self._transport = self._transport, None
+            transport.abort()
 
     def tick(self, now_s: float) -> None:
         """Close the connection where it has been silent, or in the middle of a request, for too long."""
-        config = self.listener.config
-        is_incomplete = self._frames.buffered_bytes > 0 or 0 < len(self._first_bytes) < FIRST_BYTES
-        if not is_incomplete or self._is_paused:
-            self._incomplete_since_s = None
-        elif self._incomplete_since_s is None:
-            self._incomplete_since_s = now_s
-        elif now_s - self._incomplete_since_s > self._time_to_complete_s():
+        # What we do not read cannot be held against the peer.
+        incomplete_bytes = 0 if self._is_paused else self._frames.buffered_bytes + len(self._first_bytes)
+        verdict = self._patience.look(now_s, incomplete_bytes=incomplete_bytes, is_busy=bool(self._waiting))
+        if verdict is Verdict.SLOW:
             self.refuse("slow", "the rest of a request does not come")
-        if self._was_active or self._waiting:
-            self._was_active = False
-            self._active_at_s = now_s
-        elif (now_s - self._active_at_s) * 1000 > config.connections_max_idle_ms:
+        elif verdict is Verdict.IDLE:
             _log.info("closing the connection with %s:%s: it was idle", self.peer_host, self.peer_port)
             self.abort()
-
-    def _time_to_complete_s(self) -> float:
-        allowed_s = self.listener.config.socket_request_complete_ms / 1000
-        return allowed_s + self._frames.buffered_bytes / _LEAST_BYTES_PER_SECOND
 
     def refuse(self, kind: str, sentence: str) -> None:
         """Close at once, and say in the log what the peer looks like."""
@@ -120,22 +109,29 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take requests; with the first bytes, find out who speaks."""
-        self._was_active = True
+        self._patience.was_active = True
         if not self._is_identified:
             data = self._identify(data)
             if not data:
                 return
-        try:
-            frames = self._frames.feed(data)
-        except InvalidFrame as error:
-            self.refuse("frame", f"it does not speak Kafka's protocol: {error}")
-            return
+        frames: Sequence[bytes | memoryview]
+        if len(data) <= _SMALL_FRAME_BYTES and self._frames.is_one_frame(data):
+            frames = (data[LENGTH.size :],)
+        else:
+            try:
+                frames = self._frames.feed(data)
+            except InvalidFrame as error:
+                self.refuse("frame", f"it does not speak Kafka's protocol: {error}")
+                return
+        if frames:
+            self._patience.took_request = True
         for frame in frames:
             if not self._take(frame):
                 return
-        if self.listener.config.connection_requests_per_second:
-            self._spend(len(frames))
-        self._pause_or_resume()
+        if self._rate_limit.per_second:
+            self._throttle(len(frames))
+        if len(self._waiting) >= self._most_requests or self._in_flight_bytes >= self._most_bytes or self._is_throttled:
+            self._pause_or_resume()
 
     def _identify(self, data: bytes) -> bytes:
         """Return what is to be read as Kafka's frames: nothing as long as nobody knows, or where it is not."""
@@ -155,10 +151,10 @@ class Connection(asyncio.Protocol):
         self._is_identified = True
         return data
 
-    def _take(self, frame: memoryview) -> bool:
+    def _take(self, frame: bytes | memoryview) -> bool:
         """Hand a request to its handler; return whether the connection goes on."""
         try:
-            request = decode_request(bytes(frame) if len(frame) <= _SMALL_FRAME_BYTES else frame)
+            request = decode_request(frame if len(frame) > _SMALL_FRAME_BYTES else bytes(frame))
         except UnsupportedVersion as error:
             return self._take_unknown_version(error)
         except (UnknownApi, MalformedMessage) as error:
@@ -213,10 +209,11 @@ class Connection(asyncio.Protocol):
         while waiting and waiting[0].is_answered:
             call = waiting.popleft()
             self._in_flight_bytes -= call.size_bytes
-            if type(call.encoded) is bytes:
-                self._out.append(call.encoded)
+            encoded = call.encoded
+            if isinstance(encoded, bytes):
+                self._out.append(encoded)
             else:
-                self._out += call.encoded
+                self._out += encoded
                 self._has_large_records = True
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -268,29 +265,24 @@ class Connection(asyncio.Protocol):
         self._is_held = False
         self._flush()
 
-    def _spend(self, requests: int) -> None:
+    def _throttle(self, requests: int) -> None:
         """Let the peer wait where it sends more requests than it may."""
-        rate = self.listener.config.connection_requests_per_second
-        now_s = self._loop.time()
-        earned = (now_s - self._allowance_at_s) * rate
-        self._allowance = min(self._allowance + earned, rate) - requests
-        self._allowance_at_s = now_s
-        if self._allowance < 0 and not self._is_throttled:
+        delay_s = self._rate_limit.spend(requests, self._loop.time())
+        if delay_s and not self._is_throttled:
             self._is_throttled = True
-            self._loop.call_later(-self._allowance / rate, self._end_throttling)
+            self._loop.call_later(delay_s, self._end_throttling)
 
     def _end_throttling(self) -> None:
         self._is_throttled = False
         self._pause_or_resume()
 
     def _pause_or_resume(self) -> None:
-        config = self.listener.config
         should_pause = (
             self._is_held
             or self._is_throttled
             or self._is_finishing
-            or len(self._waiting) >= config.queued_max_requests
-            or self._in_flight_bytes >= config.queued_max_request_bytes
+            or len(self._waiting) >= self._most_requests
+            or self._in_flight_bytes >= self._most_bytes
         )
         if should_pause is self._is_paused or self._transport is None:
             return

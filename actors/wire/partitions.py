@@ -43,14 +43,14 @@ def leader_hint(call: Call, partition: TopicPartition, hint: type[Hint]) -> Hint
     found = call.host.image.find(partition)
     if found is None:
         return hint()
-    return hint(leader_id=found.leader, leader_epoch=found.leader_epoch)  # type: ignore[call-arg] # both APIs' have them
+    return hint(leader_id=found.leader, leader_epoch=found.leader_epoch)
 
 
 def endpoints(call: Call, leaders: set[int], endpoint: type[Hint]) -> tuple[Hint, ...]:
     """Say where the leaders listen that were named."""
     brokers = call.advertised.brokers
     return tuple(
-        endpoint(node_id=node_id, host=brokers[node_id].host, port=brokers[node_id].port)  # type: ignore[call-arg]
+        endpoint(node_id=node_id, host=brokers[node_id].host, port=brokers[node_id].port)
         for node_id in sorted(leaders)
         if node_id in brokers
     )

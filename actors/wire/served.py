@@ -44,7 +44,7 @@ class Served(msgspec.Struct, frozen=True):
             return self.refuse(request, version, error_code)
         for field in fields_of(self.api.response):
             if field.name == "error_code" and field.is_in(version):
-                return self.api.response(error_code=error_code)  # type: ignore[call-arg] # it has this field
+                return self.api.response(error_code=error_code)
         return None
 
 
