@@ -4,6 +4,7 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 
+import aiokafka
 import confluent_kafka
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
@@ -171,3 +172,30 @@ def test_kafka_python_produces_in_transactions_and_reads_them(tmp_path, layout):
         assert found == [b"0", b"2"]
 
     run(tmp_path, layout, client)
+
+
+def test_aiokafka_produces_in_transactions_and_reads_them(tmp_path, layout):
+    async def scenario():
+        async with serving(tmp_path, layout) as bootstrap:
+            producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="checkout")
+            await producer.start()
+            for number in range(4):
+                await producer.begin_transaction()
+                await producer.send_and_wait("orders", b"%d" % number, partition=0)
+                if number % 2:
+                    await producer.abort_transaction()
+                else:
+                    await producer.send_offsets_to_transaction({aiokafka.TopicPartition("orders", 1): number}, "job")
+                    await producer.commit_transaction()
+            await producer.stop()
+            consumer = aiokafka.AIOKafkaConsumer(
+                bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+            )
+            await consumer.start()
+            consumer.assign([aiokafka.TopicPartition("orders", 0)])
+            async with asyncio.timeout(TIMEOUT_S):
+                found = [(await consumer.getone()).value for _ in range(2)]
+            await consumer.stop()
+            assert found == [b"0", b"2"]
+
+    asyncio.run(scenario())
