@@ -21,20 +21,33 @@ from eagleray.protocol.messages.api_versions import (
 )
 
 _GROUP_HEARTBEAT_KEY: Final = 68
+_NAMED_SINCE: Final = 3
+_LEVEL_ZERO_SINCE: Final = 4
+"""Older clients take a feature whose lowest level is 0 for nonsense."""
 _FEATURES_EPOCH: Final = 1
 
 
 def handle(request: ApiVersionsRequest, call: Call) -> None:
-    """Answer with all that is served."""
-    if call.api_version >= 3 and not _is_sensible(request):
+    """Answer with all that is served, unless the client is somewhere else than it believes to be (KIP-1242)."""
+    version = call.api_version
+    if version >= _NAMED_SINCE and not _is_sensible(request):
         call.answer(ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
+    elif request.cluster_id is not None and _is_elsewhere(request, call):
+        call.answer(ApiVersionsResponse(ErrorCode.REBOOTSTRAP_REQUIRED))
     else:
-        call.answer(_everything())
+        call.answer(_everything(0 if version >= _LEVEL_ZERO_SINCE else 1))
 
 
 def refuse_unknown_version(call: Call) -> None:
     """Answer, in version 0, a version that is not known: this is what a client expects, who then asks in an older."""
     call.answer(ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, _served()))
+
+
+def _is_elsewhere(request: ApiVersionsRequest, call: Call) -> bool:
+    """Whether the client looks for another cluster, or for another node of this one."""
+    if request.cluster_id != call.host.image.cluster_id:
+        return True
+    return request.node_id != call.host.spec.node_id and request.node_id in call.advertised.brokers
 
 
 def _is_sensible(request: ApiVersionsRequest) -> bool:
@@ -52,7 +65,7 @@ def _is_a_name(text: str) -> bool:
 
 
 @cache
-def _everything() -> ApiVersionsResponse:
+def _everything(lowest_level: int) -> ApiVersionsResponse:
     served = _served()
     # What clients look at before they use a newer protocol, and the level at which this broker has it.
     features = {"transaction.version": IMPLICIT_VERSION}
@@ -60,7 +73,7 @@ def _everything() -> ApiVersionsResponse:
         features["group.version"] = 1
     return ApiVersionsResponse(
         api_keys=served,
-        supported_features=tuple(SupportedFeatureKey(name, 0, level) for name, level in features.items()),
+        supported_features=tuple(SupportedFeatureKey(name, lowest_level, level) for name, level in features.items()),
         finalized_features_epoch=_FEATURES_EPOCH,
         finalized_features=tuple(FinalizedFeatureKey(name, level, level) for name, level in features.items()),
     )

@@ -62,8 +62,8 @@ class RecordedSession(asyncio.Protocol):
 def make_listener(**config):
     """A listener of a node that has joined a cluster of one; to be called on a running loop."""
     loop = asyncio.get_running_loop()
-    node = NodeRegistration(1, 1, "127.0.0.1", 9092, ("leader",))
-    host = SimpleNamespace(loop=loop, image=MetadataImage(nodes={1: node}), spec=SimpleNamespace(node_id=1, roles=()))
+    nodes = {number: NodeRegistration(number, 1, "127.0.0.1", 9090 + number, ("leader",)) for number in (1, 2)}
+    host = SimpleNamespace(loop=loop, image=MetadataImage(nodes=nodes), spec=SimpleNamespace(node_id=1, roles=()))
     return Listener(host, ListenerConfig(**config), RecordedSession)
 
 

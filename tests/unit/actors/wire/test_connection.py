@@ -51,6 +51,30 @@ def test_a_request_is_answered():
     asyncio.run(scenario())
 
 
+def test_features_begin_at_a_level_that_clients_of_the_version_can_read():
+    async def scenario():
+        peer = Peer(make_listener())
+        for version in (3, 4):
+            peer.send(ASK, version)
+        lowest = [response.body.supported_features[0].min_version for response in await peer.responses()]
+        assert lowest == [1, 0]
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_is_at_another_node_or_cluster_than_it_believes_is_sent_back():
+    async def scenario():
+        peer = Peer(make_listener())
+        for cluster_id, node_id in (("", 1), ("", 99), (None, -1), ("another", 1), ("", 2)):
+            peer.send(ApiVersionsRequest("tests", "1", cluster_id, node_id), 5)
+        peer.send(ApiVersionsRequest("", ""), 5)
+        codes = [response.body.error_code for response in await peer.responses()]
+        wrong = ErrorCode.REBOOTSTRAP_REQUIRED
+        assert codes == [0, 0, 0, wrong, wrong, ErrorCode.INVALID_REQUEST]
+
+    asyncio.run(scenario())
+
+
 def test_answers_have_the_order_of_the_requests_whoever_is_ready_first(calls):
     async def scenario():
         peer = Peer(make_listener())
