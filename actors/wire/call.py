@@ -87,6 +87,17 @@ class Call:
 
         self.host.peers.ask(node_id, received, message_type, *fields)
 
+    def after(self, delay_s: float, act: Callable[..., None], *arguments: object) -> None:
+        """Go on in a while; an error in `act` fails this call and nothing else."""
+
+        def go_on() -> None:
+            try:
+                act(*arguments)
+            except Exception as error:  # noqa: BLE001 - nobody else would answer the request
+                self.fail(error)
+
+        self.host.loop.call_later(delay_s, go_on)
+
     def ask_here(self, on_reply: OnReply, message_type: Callable[..., Message], *fields: object) -> None:
         """Ask a role of this very node."""
         self.ask(self.host.spec.node_id, on_reply, message_type, *fields)

@@ -237,8 +237,8 @@ class Connection(asyncio.Protocol):
 
     def failed(self, call: Call, error: BaseException) -> None:
         """Refuse a request whose handler failed; the node and the other requests go on."""
-        name = call.served.api.name
-        _log.error("%s version %s of %s failed", name, call.api_version, self.peer_host, exc_info=error)
+        request = f"{call.served.api.name} version {call.api_version}"
+        self.listener.complaints.report_failure(self.peer_host, request, error)
         if not call.is_answered and self._transport is not None:
             self._refuse_call(call, ErrorCode.UNKNOWN_SERVER_ERROR)
 
@@ -249,8 +249,8 @@ class Connection(asyncio.Protocol):
             if refusal is not None:
                 call.answer(refusal)
                 return
-        except Exception:  # noqa: BLE001 - what is left is to close
-            _log.exception("%s version %s could not be refused", name, version)
+        except Exception as error:  # noqa: BLE001 - what is left is to close
+            self.listener.complaints.report_failure(self.peer_host, f"the refusal of {name} version {version}", error)
         self.refuse(f"{name} {error_code}", f"{name} version {version} was refused with {error_code.name}")
 
     # How much of it

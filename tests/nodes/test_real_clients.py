@@ -102,6 +102,18 @@ def test_librdkafka_compresses_as_it_likes(tmp_path, codec):
     run(tmp_path, COLOCATED, client)
 
 
+def test_librdkafka_sends_and_gets_large_batches(tmp_path):
+    def client(bootstrap):
+        producer = producer_of(bootstrap, **{"linger.ms": 50, "batch.size": 900_000})
+        values = [b"%06d" % number * 200 for number in range(5000)]
+        for value in values:
+            producer.produce("orders", value, partition=0)
+        assert producer.flush(TIMEOUT_S) == 0
+        assert read(bootstrap, "orders", 5000) == values
+
+    run(tmp_path, COLOCATED, client)
+
+
 def test_a_second_librdkafka_producer_fences_the_first(tmp_path, layout):
     def client(bootstrap):
         old = transactional(bootstrap, "checkout")

@@ -65,7 +65,7 @@ def _answer_when_heard(
     if tries == 0 or all(name in topics for name in wanted):
         _answer(request, call, refused)
         return
-    call.host.loop.call_later(_HEARD_INTERVAL_S, _answer_when_heard, request, call, refused, wanted, tries - 1)
+    call.after(_HEARD_INTERVAL_S, _answer_when_heard, request, call, refused, wanted, tries - 1)
 
 
 def _answer(request: MetadataRequest, call: Call, refused: dict[str, ErrorCode]) -> None:

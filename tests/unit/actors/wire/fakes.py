@@ -4,6 +4,7 @@ import asyncio
 import struct
 from types import SimpleNamespace
 
+from eagleray.actors.lanes.peers import Unanswered
 from eagleray.actors.wire.config import ListenerConfig
 from eagleray.actors.wire.connection import Connection
 from eagleray.actors.wire.listener import Listener
@@ -59,11 +60,32 @@ class RecordedSession(asyncio.Protocol):
         self.received += data
 
 
-def make_listener(**config):
-    """A listener of a node that has joined a cluster of one; to be called on a running loop."""
+class NobodyAnswers:
+    """Peers that are all gone."""
+
+    def __init__(self, loop):
+        self._loop = loop
+
+    def ask(self, node_id, on_reply, message_type, *fields):
+        message_type(1, *fields)
+        if on_reply is not None:
+            self._loop.call_soon(on_reply, None)
+
+    async def call(self, node_id, message_type, *fields):
+        raise Unanswered("nobody answers")
+
+
+def make_listener(*, roles=(), topics=(), **config):
+    """A listener of a node that has joined a cluster of two; to be called on a running loop."""
     loop = asyncio.get_running_loop()
     nodes = {number: NodeRegistration(number, 1, "127.0.0.1", 9090 + number, ("leader",)) for number in (1, 2)}
-    host = SimpleNamespace(loop=loop, image=MetadataImage(nodes=nodes), spec=SimpleNamespace(node_id=1, roles=()))
+    host = SimpleNamespace(
+        loop=loop,
+        image=MetadataImage(nodes=nodes, topics={topic.name: topic for topic in topics}),
+        spec=SimpleNamespace(node_id=1, roles=roles),
+        peers=NobodyAnswers(loop),
+        now_ms=lambda: 0,
+    )
     return Listener(host, ListenerConfig(**config), RecordedSession)
 
 
