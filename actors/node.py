@@ -10,16 +10,18 @@ import time
 from typing import Any, Final
 
 from eagleray.actors.garbage import collect_garbage_rarely
-from eagleray.actors.lanes import direct
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REQUESTS
+from eagleray.actors.lanes.direct import DirectSession
 from eagleray.actors.lanes.peers import Peers, Unanswered
 from eagleray.actors.lanes.ray_lane import RayLane
 from eagleray.actors.lanes.sessions import Receiver, Sessions
 from eagleray.actors.logs import DirectoryLock, PartitionLocked
 from eagleray.actors.metadata_queries import MetadataQueries
 from eagleray.actors.roles import SHELLS
+from eagleray.actors.settings import listener_config
 from eagleray.actors.shell import Shell, Supervisor
 from eagleray.actors.spec import CONTROLLER_NODE_ID, NodeSpec
+from eagleray.actors.wire.listener import Listener
 from eagleray.broker.controller.events import FollowMetadata, NodeRegistration, RegisterNode
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
 from eagleray.broker.controller.metadata import follow
@@ -56,7 +58,7 @@ class Node:
         self.sessions = Sessions(self._receivers(), first_session=secrets.randbits(_SESSION_BITS))
         self.peers.add_local(spec.node_id, self.sessions)
         self.ray_lane = RayLane(self.sessions)
-        self._server: asyncio.Server | None = None
+        self.listener = Listener(self, listener_config(spec.settings), self._direct_session)
         self._lock: DirectoryLock | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
@@ -110,6 +112,10 @@ class Node:
     def _path(self, suffix: str) -> str:
         return f"{self.spec.data_dir}/nodes/{self.spec.node_id}.{suffix}"
 
+    def _direct_session(self) -> DirectSession:
+        spec = self.spec
+        return DirectSession(self.sessions, token=spec.token, node_id=spec.node_id, incarnation=self.incarnation)
+
     async def _listen(self) -> None:
         """Listen at the port of the last life, where that is free."""
         file_system = LocalFileSystem()
@@ -117,21 +123,12 @@ class Node:
         last_port = int(file_system.read_bytes(path)) if file_system.exists(path) else 0
         for port in (self.spec.port or last_port, 0):
             try:
-                self._server = await direct.listen(
-                    self.sessions,
-                    self.spec.host,
-                    port,
-                    token=self.spec.token,
-                    node_id=self.spec.node_id,
-                    incarnation=self.incarnation,
-                )
+                self.port = await self.listener.listen(self.spec.host, port)
             except OSError:
                 if port in (0, self.spec.port):
                     raise
             else:
                 break
-        assert self._server is not None
-        self.port = self._server.sockets[0].getsockname()[1]
         if self.port != last_port:
             write_atomically(file_system, path, str(self.port).encode())
 
@@ -191,10 +188,9 @@ class Node:
 
     async def close(self) -> None:
         """Put everything away, so that the next start has nothing to recover."""
+        await self.listener.close()
         for task in [*self._tasks]:
             task.cancel()
-        if self._server is not None:
-            self._server.close()
         self.sessions.end_all()
         for shell in self._shells:
             shell.close()
@@ -213,6 +209,7 @@ class Node:
             "incarnation": self.incarnation,
             "registered": self.is_registered,
             "sessions": len(self.sessions),
+            "connections": len(self.listener),
             "metadata_version": self.image.version,
             "events_a_turn": {
                 str(shell.role): round(shell.events / shell.turns, 1) for shell in self._shells if shell.turns

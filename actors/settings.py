@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_type_hints
 
 import msgspec
 
+from eagleray.actors.wire.config import ListenerConfig
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.log import InvalidConfig, LogConfig
 from eagleray.broker.log.config import CONFIG_KEYS
 from eagleray.broker.transactions.config import CoordinatorConfig
 
-Config = TypeVar("Config", CoordinatorConfig, GroupConfig, ControllerConfig)
+Config = TypeVar("Config", CoordinatorConfig, GroupConfig, ControllerConfig, ListenerConfig)
 
-_COMPONENTS: Final[tuple[type[CoordinatorConfig | GroupConfig | ControllerConfig], ...]] = (
+COMPONENTS: Final[tuple[type[CoordinatorConfig | GroupConfig | ControllerConfig | ListenerConfig], ...]] = (
     CoordinatorConfig,
     GroupConfig,
     ControllerConfig,
+    ListenerConfig,
 )
+"""What has settings of a cluster, but for the logs."""
 
 
 def _keys_of(component: type[msgspec.Struct]) -> dict[str, str]:
     return {field.replace("_", "."): field for field in component.__struct_fields__}
 
 
-CLUSTER_KEYS: Final = frozenset(key for component in _COMPONENTS for key in _keys_of(component)) | CONFIG_KEYS
+CLUSTER_KEYS: Final = frozenset(key for component in COMPONENTS for key in _keys_of(component)) | CONFIG_KEYS
 """Every setting that a cluster may be started with; those of logs are the defaults of topics."""
 
 
@@ -46,6 +49,11 @@ def controller_config(settings: Mapping[str, str]) -> ControllerConfig:
     return _parse(ControllerConfig, settings)
 
 
+def listener_config(settings: Mapping[str, str]) -> ListenerConfig:
+    """What the settings say about listeners."""
+    return _parse(ListenerConfig, settings)
+
+
 def check_settings(settings: Mapping[str, str]) -> None:
     """Raise InvalidConfig for a setting that is unknown, not of its type or out of its range."""
     for key in settings:
@@ -56,17 +64,20 @@ def check_settings(settings: Mapping[str, str]) -> None:
     coordinator_config(settings)
     group_config(settings)
     controller_config(settings)
+    listener_config(settings)
     LogConfig.parse({key: value for key, value in settings.items() if key in CONFIG_KEYS})
 
 
 def _parse(component: type[Config], settings: Mapping[str, str]) -> Config:
     fields: dict[str, Any] = {}
+    types = get_type_hints(component)
     for key, field in _keys_of(component).items():
         if key in settings:
             try:
-                fields[field] = msgspec.convert(settings[key], int, strict=False)
+                fields[field] = msgspec.convert(settings[key], types[field], strict=False)
             except msgspec.ValidationError:
-                raise InvalidConfig(f"{key} is {settings[key]!r}; expected a whole number") from None
+                expected = "true or false" if types[field] is bool else "a whole number"
+                raise InvalidConfig(f"{key} is {settings[key]!r}; expected {expected}") from None
     try:
         return component(**fields)
     except ValueError as error:

@@ -36,6 +36,14 @@ class FrameReader:
         """How much of an unfinished frame has come."""
         return sum(map(len, self._parts))
 
+    def is_one_frame(self, data: bytes) -> bool:
+        """Whether `data` is exactly one whole frame, as it mostly is; who knows that need not feed it."""
+        return (
+            not self._parts
+            and len(data) >= LENGTH.size
+            and LENGTH.unpack_from(data)[0] == len(data) - LENGTH.size <= self._max_frame_bytes
+        )
+
     def feed(self, data: bytes) -> list[memoryview]:
         """Return the frames that `data` completes; raises InvalidFrame where a length cannot be one."""
         if self._parts:

@@ -9,14 +9,12 @@ import sys
 from pathlib import Path
 
 # The folders of the repository have their names as packages only where they are installed, and mypy looks here.
+from eagleray.actors.wire.handlers.registry import SERVED  # type: ignore[import-not-found]
 from eagleray.protocol.codec import APIS, Api  # type: ignore[import-not-found]
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "compatibility.md"
 BEGIN = "<!-- The table is written by scripts/compatibility_table.py. -->"
 END = "<!-- End of the table. -->"
-
-# The versions that a broker serves, by API key. The broker does not serve yet.
-SERVED: dict[int, tuple[int, int]] = {}
 
 HEADING = ("key", "API", "encoded and decoded", "flexible from", "served", "notes")
 
@@ -29,7 +27,7 @@ def render_table() -> str:
 
 def _row(api: Api) -> tuple[str, ...]:
     flexible_since = api.request.wire.flexible_since
-    served = _range(SERVED[api.key]) if api.key in SERVED else "no"
+    served = _range((SERVED[api.key].lowest, SERVED[api.key].highest)) if api.key in SERVED else "no"
     flexible = "never" if flexible_since is None else str(flexible_since)
     return str(api.key), api.name, _range(api.versions), flexible, served, _notes(api)
 

@@ -10,12 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 # The folders of the repository have their names as packages only where they are installed, and mypy looks here.
-from eagleray.actors.settings import CLUSTER_KEYS  # type: ignore[import-not-found]
-from eagleray.broker.controller.config import ControllerConfig  # type: ignore[import-not-found]
+from eagleray.actors.settings import CLUSTER_KEYS, COMPONENTS  # type: ignore[import-not-found]
 from eagleray.broker.controller.topic_configs import TopicConfig  # type: ignore[import-not-found]
-from eagleray.broker.groups.config import GroupConfig  # type: ignore[import-not-found]
 from eagleray.broker.log.config import CONFIG_KEYS  # type: ignore[import-not-found]
-from eagleray.broker.transactions.config import CoordinatorConfig  # type: ignore[import-not-found]
 from eagleray.client.config import ConsumerConfig, ProducerConfig
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "configuration.md"
@@ -59,6 +56,17 @@ MEANINGS = {
     "queued.requests.limit": "How many changes of metadata may wait. Ours.",
     "metadata.changes.kept": "How many changes a node may be behind before it is sent all the metadata. Ours.",
     "metadata.max.wait.ms": "How long a node may wait for news of the metadata. Ours.",
+    # Listeners
+    "connections.max.idle.ms": "How long a connection may be silent while nothing of it is in flight.",
+    "max.connections": "How many Kafka clients may be connected to one node.",
+    "max.connections.per.ip": "How many of them may come from one address.",
+    "socket.request.max.bytes": "How large a request may be.",
+    "socket.request.complete.ms": "How long after its first byte a request has to be whole; large ones get more. Ours.",
+    "queued.max.requests": "How many requests of one connection may be in flight before it is read no further.",
+    "queued.max.request.bytes": "The same in bytes, for each connection.",
+    "connection.requests.per.second": "How many requests a second are taken from one connection; 0 for any. Ours.",
+    "max.incremental.fetch.session.cache.slots": "How many fetch sessions a node remembers.",
+    "auto.create.topics.enable": "Whether a topic is created when a client asks for its metadata and there is none.",
     # Logs
     "segment.bytes": "How large a segment may get.",
     "segment.ms": "How long a segment is appended to.",
@@ -107,8 +115,8 @@ def _section(title: str, text: str, rows: Iterable[Row]) -> str:
 
 def _cluster_rows() -> Iterable[Row]:
     defaults = {
-        field.replace("_", "."): str(getattr(component(), field))
-        for component in (CoordinatorConfig, GroupConfig, ControllerConfig)
+        field.replace("_", "."): _default(getattr(component(), field))
+        for component in COMPONENTS
         for field in component.__struct_fields__
     }
     topic = TopicConfig().as_text()
@@ -116,6 +124,10 @@ def _cluster_rows() -> Iterable[Row]:
         yield f"`{key}`", defaults[key], MEANINGS[key]
     for key in sorted(CONFIG_KEYS):
         yield f"`{key}`", topic[key], MEANINGS[key]
+
+
+def _default(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _topic_rows() -> Iterable[Row]:

@@ -187,17 +187,6 @@ class DirectClient(_Connection):
             self._transport.abort()
 
 
-async def listen(
-    sessions: Sessions, host: str, port: int, *, token: bytes, node_id: int, incarnation: int
-) -> asyncio.Server:
-    """Take connections at an address; raises OSError where that is not free."""
-
-    def connected() -> DirectSession:
-        return DirectSession(sessions, token=token, node_id=node_id, incarnation=incarnation)
-
-    return await asyncio.get_running_loop().create_server(connected, host, port, backlog=1024)
-
-
 async def connect(host: str, port: int, token: bytes, *, node_id: int, timeout_s: float) -> tuple[DirectClient, Link]:
     """Open a link to a node's listener; raises OSError, also where another node answers there."""
     _, client = await asyncio.get_running_loop().create_connection(

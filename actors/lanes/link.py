@@ -47,7 +47,7 @@ class Link:
         session: int,
         send: Callable[[list[Message]], None],
         *,
-        timeout_s: float,
+        timeout_s: float | None,
     ) -> None:
         self._loop = loop
         self._send = send
@@ -85,8 +85,9 @@ class Link:
         if self.is_broken or not self._outbox:
             return
         outbox, self._outbox = self._outbox, []
-        # One deadline stands for all that goes out together.
-        self._deadlines.append((self._loop.time() + self._timeout_s, self._next_id))
+        if self._timeout_s is not None:
+            # One deadline stands for all that goes out together.
+            self._deadlines.append((self._loop.time() + self._timeout_s, self._next_id))
         self._send(outbox)
 
     def received(self, replies: Sequence[Message]) -> None:

@@ -10,10 +10,13 @@ from eagleray.broker.messages import Message
 
 
 class LocalSession:
-    """A session of this process with itself; an answer is handed over as it comes."""
+    """A session of this process with itself; an answer is handed over as it comes, however long that takes.
 
-    def __init__(self, sessions: Sessions, loop: asyncio.AbstractEventLoop, *, timeout_s: float) -> None:
-        self.link = Link(loop, sessions.begin(self), sessions.receive, timeout_s=timeout_s)
+    No question gets lost here, and some are meant to wait: a fetch for records, a member of a group for the others.
+    """
+
+    def __init__(self, sessions: Sessions, loop: asyncio.AbstractEventLoop) -> None:
+        self.link = Link(loop, sessions.begin(self), sessions.receive, timeout_s=None)
 
     def answer(self, reply: Message) -> None:
         """Hand the answer to whoever asked."""

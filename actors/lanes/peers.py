@@ -86,7 +86,7 @@ class Peers:
 
     def add_local(self, node_id: int, sessions: Sessions) -> None:
         """Take the local lane to a node of this process."""
-        self._links[node_id] = LocalSession(sessions, self._loop, timeout_s=self._timeout_s).link
+        self._links[node_id] = LocalSession(sessions, self._loop).link
 
     def lane_to(self, node_id: int) -> str:
         """Which lane is open to a node, for whoever looks after the system."""

@@ -29,6 +29,16 @@ def test_a_whole_frame_is_a_view_of_what_was_received():
     assert two.obj is received
 
 
+def test_what_is_exactly_one_frame_is_known_without_being_fed():
+    reader = FrameReader(max_frame_bytes=10)
+    assert reader.is_one_frame(stream_of(b"one"))
+    assert reader.is_one_frame(stream_of(b""))
+    for other in (b"", b"\0\0\0", stream_of(b"one")[:-1], stream_of(b"one", b"two"), stream_of(b"x" * 11)):
+        assert not reader.is_one_frame(other)
+    reader.feed(stream_of(b"unfinished")[:5])
+    assert not reader.is_one_frame(stream_of(b"one")), "it is the middle of another"
+
+
 def test_an_unfinished_frame_keeps_its_own_bytes_only():
     reader = FrameReader()
     assert len(reader.feed(stream_of(b"x" * 1000, b"unfinished")[:-3])) == 1

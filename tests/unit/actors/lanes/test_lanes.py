@@ -75,8 +75,10 @@ class Service:
             self.sessions.answer(Fetched(question.request_id, ()))
 
     async def listen(self, port=0):
-        self.server = await direct.listen(
-            self.sessions, "127.0.0.1", port, token=TOKEN, node_id=NODE, incarnation=self.incarnation
+        self.server = await asyncio.get_running_loop().create_server(
+            lambda: direct.DirectSession(self.sessions, token=TOKEN, node_id=NODE, incarnation=self.incarnation),
+            "127.0.0.1",
+            port,
         )
         return self.server.sockets[0].getsockname()[1]
 

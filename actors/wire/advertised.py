@@ -1,0 +1,39 @@
+"""Who is a broker to Kafka's clients: every node that owns data, at the address where it listens."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import NO_NODE, NodeRegistration, Role
+
+_DATA_ROLES: Final = frozenset({Role.LEADER, Role.COORDINATOR, Role.GROUPS})
+
+
+class Advertised:
+    """The brokers of one image of the metadata.
+
+    Leaders and coordinators are brokers, so that Kafka's own routing takes a client straight to the actor that owns its
+    data. The controller, the allocator and the marker manager are not, unless they share a node with one that is.
+    """
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+
+    @cached_property
+    def brokers(self) -> dict[int, NodeRegistration]:
+        """The brokers that have come, by their node ids, in the order of these."""
+        nodes = self.image.nodes
+        return {
+            node_id: nodes[node_id] for node_id in sorted(nodes) if not _DATA_ROLES.isdisjoint(nodes[node_id].roles)
+        }
+
+    @cached_property
+    def controller_id(self) -> int:
+        """The broker that clients take for the controller: the one they bootstrap from, where it has come.
+
+        Every broker passes requests about topics on to the controller, so it may as well be one that is known.
+        """
+        leaders = [node_id for node_id, node in self.brokers.items() if Role.LEADER in node.roles]
+        return min(leaders or self.brokers, default=NO_NODE)

@@ -1,0 +1,56 @@
+"""Which partitions a request may be about on this node, and where a client should have gone instead."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from eagleray.actors.wire.call import Call
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.topics import INTERNAL_TOPICS
+from eagleray.broker.identities import TopicPartition
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.messages.annotations import ZERO_UUID as NO_ID
+from eagleray.protocol.messages.annotations import WireStruct
+
+Hint = TypeVar("Hint", bound=WireStruct)
+
+
+def refusal_of(call: Call, partition: TopicPartition, *, if_internal: ErrorCode) -> ErrorCode:
+    """Say why a request about a partition is not one for this node, or NONE where it is.
+
+    Internal topics are written and read by their coordinators alone, which answer for what is in them.
+    """
+    topic = call.host.image.topics.get(partition.topic)
+    if topic is None or not 0 <= partition.partition < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if partition.topic in INTERNAL_TOPICS:
+        return if_internal
+    if topic.partitions[partition.partition].leader != call.host.spec.node_id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
+
+
+def topic_name(image: MetadataImage, name: str, topic_id: bytes) -> str | None:
+    """Return the name of a topic that a request names or, in newer versions, gives the id of; None where it is gone."""
+    if topic_id == NO_ID:
+        return name
+    topic = image.topic_with_id(topic_id)
+    return None if topic is None else topic.name
+
+
+def leader_hint(call: Call, partition: TopicPartition, hint: type[Hint]) -> Hint:
+    """Name a partition's leader for a client that asked another node (KIP-951)."""
+    found = call.host.image.find(partition)
+    if found is None:
+        return hint()
+    return hint(leader_id=found.leader, leader_epoch=found.leader_epoch)
+
+
+def endpoints(call: Call, leaders: set[int], endpoint: type[Hint]) -> tuple[Hint, ...]:
+    """Say where the leaders listen that were named."""
+    brokers = call.advertised.brokers
+    return tuple(
+        endpoint(node_id=node_id, host=brokers[node_id].host, port=brokers[node_id].port)
+        for node_id in sorted(leaders)
+        if node_id in brokers
+    )

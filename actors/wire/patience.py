@@ -1,0 +1,55 @@
+"""How long a listener waits for a peer: for the rest of a request, and for any request at all."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from eagleray.actors.wire.config import ListenerConfig
+
+_LEAST_BYTES_PER_SECOND: Final = 100_000
+"""A request that arrives at this rate may take as long as it likes."""
+
+
+class Verdict(enum.Enum):
+    """What becomes of a connection."""
+
+    GOES_ON = enum.auto()
+    IDLE = enum.auto()
+    SLOW = enum.auto()
+
+
+class Patience:
+    """Looks at a connection now and then, instead of setting a timer for each."""
+
+    __slots__ = ("_active_at_s", "_complete_s", "_idle_s", "_incomplete_since_s", "took_request", "was_active")
+
+    def __init__(self, config: ListenerConfig, now_s: float) -> None:
+        self._complete_s = config.socket_request_complete_ms / 1000
+        self._idle_s = config.connections_max_idle_ms / 1000
+        self._active_at_s = now_s
+        self._incomplete_since_s: float | None = None
+        self.was_active = False
+        """Whether something came since the last look."""
+        self.took_request = False
+        """Whether a request became whole since the last look: what is incomplete now is another one."""
+
+    def look(self, now_s: float, *, incomplete_bytes: int, is_busy: bool) -> Verdict:
+        """Judge a connection that has so many bytes of an unfinished request, or has requests in flight."""
+        if self._is_too_slow(now_s, incomplete_bytes):
+            return Verdict.SLOW
+        if self.was_active or is_busy:
+            self.was_active = False
+            self._active_at_s = now_s
+        return Verdict.IDLE if now_s - self._active_at_s > self._idle_s else Verdict.GOES_ON
+
+    def _is_too_slow(self, now_s: float, incomplete_bytes: int) -> bool:
+        if self.took_request or not incomplete_bytes:
+            self.took_request = False
+            self._incomplete_since_s = None
+        if not incomplete_bytes:
+            return False
+        if self._incomplete_since_s is None:
+            self._incomplete_since_s = now_s
+        allowed_s = self._complete_s + incomplete_bytes / _LEAST_BYTES_PER_SECOND
+        return now_s - self._incomplete_since_s > allowed_s

@@ -1,0 +1,28 @@
+"""What the first bytes of a connection look like when they are not Kafka's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eagleray.actors.lanes.frames import MAGIC
+
+FIRST_BYTES: Final = 4
+"""As many bytes tell the direct lane, Kafka's protocol and the usual mistakes apart."""
+
+DIRECT_LANE: Final = MAGIC
+
+_HTTP: Final = frozenset(
+    {b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC", b"PRI ", b"HTTP"}
+)
+
+
+def describe_stranger(data: bytes) -> tuple[str, str] | None:
+    """Return what kind of stranger begins like this and a sentence about it, or None where it may speak Kafka's."""
+    first = data[:FIRST_BYTES]
+    if first in _HTTP:
+        return "http", "it sent an HTTP request, but this port speaks Kafka's protocol"
+    if data[0] == 0x16 and data[1] == 0x03:
+        return "tls", "it sent a TLS handshake, but this port is plain text; use security.protocol=PLAINTEXT"
+    if first == b"SSH-":
+        return "ssh", "it wants to speak SSH, but this port speaks Kafka's protocol"
+    return None
