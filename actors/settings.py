@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from eagleray.broker.controller.config import ControllerConfig
+from eagleray.broker.controller.topic_configs import TopicConfig, text_of
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.log import InvalidConfig, LogConfig
 from eagleray.broker.log.config import CONFIG_KEYS
@@ -57,6 +58,17 @@ def check_settings(settings: Mapping[str, str]) -> None:
     group_config(settings)
     controller_config(settings)
     LogConfig.parse({key: value for key, value in settings.items() if key in CONFIG_KEYS})
+
+
+def default_settings() -> dict[str, str]:
+    """Every setting that a cluster may be started with, as it is where nobody gives it."""
+    topic = TopicConfig().as_text()
+    own = {
+        key: text_of(getattr(component(), field))
+        for component in _COMPONENTS
+        for key, field in _keys_of(component).items()
+    }
+    return own | {key: topic[key] for key in CONFIG_KEYS}
 
 
 def _parse(component: type[Config], settings: Mapping[str, str]) -> Config:
