@@ -13,14 +13,22 @@ from typing import Any
 
 import msgspec
 
+from eagleray.actors.lanes.catalog import NODE_REQUESTS, REQUESTS
 from eagleray.actors.lanes.peers import Unanswered
+from eagleray.actors.messages import WriteGroupMarkers
 from eagleray.actors.spec import NodeSpec
 from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.nodes import NodeRegistration
+from eagleray.broker.controller.nodes import NodeRegistration, Role
+from eagleray.broker.groups.events import CommitOffsets, OffsetToCommit
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.messages import Message
+from eagleray.broker.partitions.events import Produce, WriteMarkers
+from eagleray.broker.transactions.events import AddPartitions, InitProducerId
 from eagleray.protocol.codec import APIS, decode_message, encode_message
+from eagleray.protocol.errors import ErrorCode
+from tests.support.batches import data_batch
 from tests.support.client_clock import run_in_virtual_time
-from tests.support.client_world import LEADER_A, PLAN, ClientWorld
+from tests.support.client_world import COORDINATOR, GROUPS, LEADER_A, PLAN, ClientWorld
 
 DATA_ROLES = {"leader", "coordinator", "groups"}
 
@@ -96,6 +104,47 @@ class WireWorld(ClientWorld):
         response = await handler.handle(travelled(request, version), call)
         assert type(response) is api.response
         return travelled(response, version)
+
+    def _deliver(self, node_id: int, message: Message) -> None:
+        """Let a node have what one of its roles takes, as a real one does."""
+        taken = {kind for role in PLAN[node_id].roles for kind in (*REQUESTS[Role(role)], *NODE_REQUESTS)}
+        if type(message) not in taken:
+            self._unanswered(message.request_id)
+        elif isinstance(message, WriteGroupMarkers):
+            super()._deliver(node_id, WriteMarkers(message.request_id, message.markers))
+        else:
+            super()._deliver(node_id, message)
+
+    # What there has to be before it can be described
+
+    def ask_node_for(self, node: int, message_type: Callable[..., Message], *fields: object) -> Any:
+        """Ask a role of a node for something, as its peers do."""
+        return WorldPeers(self).call(node, message_type, *fields)
+
+    async def produce(self, partition: TopicPartition, count: int = 1) -> None:
+        batch = bytes(data_batch(count=count).view)
+        reply = await self.ask_node_for(self.image.leader_of(partition), Produce, partition, batch)
+        assert reply.error_code is ErrorCode.NONE, reply
+
+    async def open_transaction(self, transactional_id: str, *partitions: TopicPartition) -> ProducerIdentity:
+        """Begin a transaction that has written a record to each partition."""
+        reply = await self.ask_node_for(COORDINATOR, InitProducerId, transactional_id)
+        producer: ProducerIdentity = reply.producer
+        await self.ask_node_for(COORDINATOR, AddPartitions, transactional_id, producer, partitions)
+        for partition in partitions:
+            await self.write_in_transaction(transactional_id, producer, partition)
+        return producer
+
+    async def write_in_transaction(self, transactional_id: str, producer: Any, partition: TopicPartition) -> None:
+        batch = data_batch(producer_id=producer.producer_id, epoch=producer.epoch, sequence=0, transactional=True)
+        fields = (partition, bytes(batch.view), -1, transactional_id)
+        reply = await self.ask_node_for(self.image.leader_of(partition), Produce, *fields)
+        assert reply.error_code is ErrorCode.NONE, reply
+
+    async def commit_offset(self, group: str, partition: TopicPartition, offset: int) -> None:
+        offsets = (OffsetToCommit(partition, offset),)
+        reply = await self.ask_node_for(GROUPS, CommitOffsets, group, offsets)
+        assert reply.error_code is ErrorCode.NONE, reply
 
 
 def travelled(message: Any, version: int) -> Any:
