@@ -20,6 +20,7 @@ async def handle(
     call: AdminCall,  # noqa: ARG001 - all handlers take it
 ) -> AlterUserScramCredentialsResponse:
     """Refuse for each user."""
-    users = dict.fromkeys(change.name for change in (*request.deletions, *request.upsertions))
+    users = dict.fromkeys([change.name for change in request.deletions])
+    users |= dict.fromkeys([change.name for change in request.upsertions])
     results = (AlterUserScramCredentialsResult(user, ErrorCode.SECURITY_DISABLED, NO_AUTHENTICATION) for user in users)
     return AlterUserScramCredentialsResponse(results=tuple(results))
