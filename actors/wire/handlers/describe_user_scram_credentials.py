@@ -1,6 +1,7 @@
 """DescribeUserScramCredentials: key 50, version 0.
 
-Nobody authenticates here, so nobody has credentials.
+Nobody authenticates here, so nobody has credentials. That is said of each user who is asked for, and not with an error
+of the whole request: there is a client that an error of that kind crashes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
 )
 
 
 async def handle(
-    request: DescribeUserScramCredentialsRequest,  # noqa: ARG001 - whatever it asks
+    request: DescribeUserScramCredentialsRequest,
     call: AdminCall,  # noqa: ARG001 - all handlers take it
 ) -> DescribeUserScramCredentialsResponse:
     """Say that there are no credentials."""
-    return DescribeUserScramCredentialsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHENTICATION)
+    users = dict.fromkeys(user.name for user in request.users or ())
+    results = (
+        DescribeUserScramCredentialsResult(user, ErrorCode.RESOURCE_NOT_FOUND, NO_AUTHENTICATION) for user in users
+    )
+    return DescribeUserScramCredentialsResponse(error_message=None, results=tuple(results))

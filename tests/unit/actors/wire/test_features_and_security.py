@@ -21,7 +21,10 @@ from eagleray.protocol.messages.alter_user_scram_credentials import (
 from eagleray.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from eagleray.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from eagleray.protocol.messages.describe_acls import DescribeAclsRequest
-from eagleray.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from eagleray.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from eagleray.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from eagleray.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from eagleray.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -87,8 +90,13 @@ def test_there_are_no_access_rules(version):
 
 
 def test_nobody_has_credentials():
-    described = answer(describe_user_scram_credentials, DescribeUserScramCredentialsRequest(None))
-    assert (described.error_code, described.results) == (ErrorCode.SECURITY_DISABLED, ())
+    for everybody in (None, ()):
+        described = answer(describe_user_scram_credentials, DescribeUserScramCredentialsRequest(everybody))
+        assert (described.error_code, described.error_message, described.results) == (ErrorCode.NONE, None, ())
+    request = DescribeUserScramCredentialsRequest((UserName("ada"), UserName("ben"), UserName("ada")))
+    results = answer(describe_user_scram_credentials, request).results
+    outcomes = [(result.user, result.error_code) for result in results]
+    assert outcomes == [("ada", ErrorCode.RESOURCE_NOT_FOUND), ("ben", ErrorCode.RESOURCE_NOT_FOUND)]
 
 
 def test_nobody_is_given_credentials():
