@@ -78,7 +78,7 @@ def _entries_of_node(name: str, call: AdminCall) -> list[ConfigEntry] | Complain
         "advertised.listeners": f"PLAINTEXT://{node.host}:{node.port}",
         "log.dirs": call.host.spec.data_dir,
     }
-    return _read_only(call.host.spec.settings | own, default_settings() | _SAME_EVERYWHERE | own)
+    return _read_only(call.host.spec.settings | own, default_settings() | _SAME_EVERYWHERE)
 
 
 def _entries_of_group(name: str, call: AdminCall) -> list[ConfigEntry] | Complaint:
@@ -97,7 +97,7 @@ def _read_only(given: Mapping[str, str], defaults: Mapping[str, str]) -> list[Co
     layers = ((ConfigSource.CLUSTER, given), (ConfigSource.DEFAULT, defaults))
     return [
         ConfigEntry(key, values_of(key, layers), type_of(key, text), TOPIC_CONFIG_MEANINGS.get(key), is_read_only=True)
-        for key, text in sorted(defaults.items())
+        for key, text in sorted({**given, **defaults}.items())
     ]
 
 

@@ -81,7 +81,7 @@ def test_a_node_has_the_settings_of_the_cluster_and_none_can_be_changed():
     assert all(config.read_only for config in result.configs)
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("77", 4)
     assert (configs["num.partitions"].value, configs["num.partitions"].config_source) == ("1", 5)
-    assert configs["broker.id"].value == str(LEADER_A)
+    assert (configs["broker.id"].value, configs["broker.id"].config_source) == (str(LEADER_A), 4)
     assert configs["advertised.listeners"].value == f"PLAINTEXT://localhost:{9000 + LEADER_A}"
     assert configs["default.replication.factor"].value == "1"
 
