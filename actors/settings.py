@@ -10,6 +10,7 @@ import msgspec
 
 from eagleray.actors.wire.config import ListenerConfig
 from eagleray.broker.controller.config import ControllerConfig
+from eagleray.broker.controller.topic_configs import TopicConfig, text_of
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.log import InvalidConfig, LogConfig
 from eagleray.broker.log.config import CONFIG_KEYS
@@ -66,6 +67,17 @@ def check_settings(settings: Mapping[str, str]) -> None:
     controller_config(settings)
     listener_config(settings)
     LogConfig.parse({key: value for key, value in settings.items() if key in CONFIG_KEYS})
+
+
+def default_settings() -> dict[str, str]:
+    """Every setting that a cluster may be started with, as it is where nobody gives it."""
+    topic = TopicConfig().as_text()
+    own = {
+        key: text_of(getattr(component(), field))
+        for component in COMPONENTS
+        for key, field in _keys_of(component).items()
+    }
+    return own | {key: topic[key] for key in CONFIG_KEYS}
 
 
 def _parse(component: type[Config], settings: Mapping[str, str]) -> Config:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 # The folders of the repository have their names as packages only where they are installed, and mypy looks here.
 from eagleray.actors.settings import CLUSTER_KEYS, COMPONENTS  # type: ignore[import-not-found]
+from eagleray.broker.controller.config_entries import (  # type: ignore[import-not-found]
+    TOPIC_CONFIG_MEANINGS,
+)
 from eagleray.broker.controller.topic_configs import TopicConfig  # type: ignore[import-not-found]
 from eagleray.broker.log.config import CONFIG_KEYS  # type: ignore[import-not-found]
 from eagleray.client.config import ConsumerConfig, ProducerConfig
@@ -67,29 +70,8 @@ MEANINGS = {
     "connection.requests.per.second": "How many requests a second are taken from one connection; 0 for any. Ours.",
     "max.incremental.fetch.session.cache.slots": "How many fetch sessions a node remembers.",
     "auto.create.topics.enable": "Whether a topic is created when a client asks for its metadata and there is none.",
-    # Logs
-    "segment.bytes": "How large a segment may get.",
-    "segment.ms": "How long a segment is appended to.",
-    "segment.index.bytes": "How large an index may get before its segment is closed.",
-    "index.interval.bytes": "After how many bytes the index has another entry.",
-    "retention.ms": "How long records are kept; -1 for ever.",
-    "retention.bytes": "How much of a partition is kept; -1 for everything.",
-    "cleanup.policy": "`delete`, `compact` or both.",
-    "min.cleanable.dirty.ratio": "How much of a log has to be new before it is compacted.",
-    "delete.retention.ms": "How long a tombstone stays in a compacted log.",
-    "min.compaction.lag.ms": "How long a record is left alone by compaction.",
-    "max.compaction.lag.ms": "After how long a record has to have been compacted.",
-    "max.message.bytes": "How large a batch may be.",
-    "message.timestamp.type": "Whose clock stamps the records: `CreateTime` or `LogAppendTime`.",
-    "message.timestamp.before.max.ms": "How far in the past a timestamp may lie.",
-    "message.timestamp.after.max.ms": "How far in the future a timestamp may lie.",
-    "producer.id.expiration.ms": "How long an idle producer is remembered.",
-    "flush": "`os`: when the operating system likes. `commit`: before anything is acknowledged. Ours.",
-    # Topics alone
-    "leader.placement": "`shared`, or `dedicated`: each partition has an actor of its own. Fixed at creation. Ours.",
-    "min.insync.replicas": "Accepted; there is one replica so far.",
-    "unclean.leader.election.enable": "Accepted; there is one replica so far.",
-    "compression.type": "Accepted; batches stay as their producer made them.",
+    # Logs and topics
+    **TOPIC_CONFIG_MEANINGS,
 }
 
 Row = tuple[str, ...]

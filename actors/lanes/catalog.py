@@ -20,6 +20,7 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
         partitions.ListOffset,
         partitions.DeleteRecords,
         partitions.DescribeProducers,
+        partitions.EpochEndOffset,
         partitions.DescribePartition,
     ),
     Role.COORDINATOR: (
@@ -65,6 +66,7 @@ REPLIES: Final[tuple[type, ...]] = (
     partitions.OffsetListed,
     partitions.RecordsDeleted,
     partitions.ProducersDescribed,
+    partitions.EpochEndFound,
     partitions.PartitionDescribed,
     transactions.Reply,
     transactions.BranchedReply,

@@ -10,6 +10,7 @@ from eagleray.broker.controller.changes import (
     TopicDeleted,
 )
 from eagleray.broker.controller.config import ControllerConfig
+from eagleray.broker.controller.config_changes import changed_configs
 from eagleray.broker.controller.decisions import Decision, decide, names_in, refuse, repeated
 from eagleray.broker.controller.events import (
     AlterTopicConfigs,
@@ -21,7 +22,7 @@ from eagleray.broker.controller.events import (
 )
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.new_partitions import Complaint, NewPartitions
-from eagleray.broker.controller.topic_configs import TopicConfig, check_keys
+from eagleray.broker.controller.topic_configs import TopicConfig
 from eagleray.broker.controller.topics import INTERNAL_TOPICS, TopicImage
 from eagleray.broker.log.config import InvalidConfig
 from eagleray.protocol.errors import ErrorCode
@@ -30,7 +31,7 @@ from eagleray.protocol.errors import ErrorCode
 def delete_topics(request: DeleteTopics, image: MetadataImage) -> Decision:
     """Delete each topic that exists, with the nodes that were dedicated to it."""
     wrong = repeated(request.names)
-    results = tuple(_delete(name, name in wrong, image) for name in names_in(request))
+    results = tuple(_delete(name, name in wrong, request.expected_ids.get(name), image) for name in names_in(request))
     answer = TopicsAnswered(request.request_id, results)
     deleted = [result for result in results if result.error_code is ErrorCode.NONE]
     changes: list[Change] = [TopicDeleted(result.name, result.topic_id) for result in deleted]
@@ -41,12 +42,14 @@ def delete_topics(request: DeleteTopics, image: MetadataImage) -> Decision:
     return decide(answer, changes, StopNodes(node_ids))
 
 
-def _delete(name: str, is_repeated: bool, image: MetadataImage) -> TopicResult:
+def _delete(name: str, is_repeated: bool, expected_id: bytes | None, image: MetadataImage) -> TopicResult:
     if is_repeated:
         return TopicResult(name, ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
     found = _find(name, image, "deleted")
     if isinstance(found, Complaint):
         return TopicResult(name, *found)
+    if expected_id not in (None, found.topic_id):
+        return TopicResult(name, ErrorCode.UNKNOWN_TOPIC_ID, f"topic {name} has another id by now")
     return TopicResult(name, ErrorCode.NONE, None, found.topic_id, len(found.partitions))
 
 
@@ -65,15 +68,26 @@ def grow_topic(request: GrowTopic, image: MetadataImage, config: ControllerConfi
         text = f"{request.name} has {count} partitions and was asked to have {request.partitions}; expected more"
         return refuse(request, ErrorCode.INVALID_PARTITIONS, text)
     is_dedicated = TopicConfig.parse(topic.configs).is_dedicated
-    complaint = partitions.complaint_about(request.partitions - count, is_dedicated)
+    complaint = _complaint_about_growth(request, request.partitions - count, partitions, is_dedicated)
     if complaint is not None:
         return refuse(request, *complaint)
     result = TopicResult(request.name, ErrorCode.NONE, None, topic.topic_id, request.partitions)
     answer = TopicsAnswered(request.request_id, (result,))
     if request.validate_only:
         return decide(answer)
-    made = partitions.make(request.name, range(count, request.partitions), is_dedicated)
+    made = partitions.make(request.name, range(count, request.partitions), is_dedicated, request.assignments)
     return partitions.decide(answer, [PartitionsAdded(request.name, made)])
+
+
+def _complaint_about_growth(
+    request: GrowTopic, more: int, partitions: NewPartitions, is_dedicated: bool
+) -> Complaint | None:
+    if request.assignments and len(request.assignments) != more:
+        text = f"{more} partitions are to be added, with {len(request.assignments)} assignments; expected one for each"
+        return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return partitions.complaint_about(more, is_dedicated) or partitions.complaint_about_assignments(
+        request.assignments, is_dedicated
+    )
 
 
 def alter_configs(request: AlterTopicConfigs, image: MetadataImage) -> Decision:
@@ -81,28 +95,15 @@ def alter_configs(request: AlterTopicConfigs, image: MetadataImage) -> Decision:
     topic = _find(request.name, image, "configured")
     if isinstance(topic, Complaint):
         return refuse(request, *topic)
-    merged = topic.configs | request.changes
-    configs = {key: text for key, text in merged.items() if text is not None}
-    text = _complaint_about(configs, request, topic)
-    if text is not None:
-        return refuse(request, ErrorCode.INVALID_CONFIG, text)
+    try:
+        configs = changed_configs(request, topic)
+    except InvalidConfig as invalid:
+        return refuse(request, ErrorCode.INVALID_CONFIG, str(invalid))
     result = TopicResult(request.name, ErrorCode.NONE, None, topic.topic_id, len(topic.partitions))
     answer = TopicsAnswered(request.request_id, (result,))
     if request.validate_only or configs == topic.configs:
         return decide(answer)
     return decide(answer, [TopicConfigsChanged(request.name, configs)])
-
-
-def _complaint_about(configs: dict[str, str], request: AlterTopicConfigs, topic: TopicImage) -> str | None:
-    try:
-        # Taking back a setting that does not exist is a slip of the pen, of which its author should hear.
-        check_keys(request.changes)
-        is_dedicated = TopicConfig.parse(configs).is_dedicated
-    except InvalidConfig as invalid:
-        return str(invalid)
-    if is_dedicated != TopicConfig.parse(topic.configs).is_dedicated:
-        return "leader.placement is decided when a topic is created; expected no change of it"
-    return None
 
 
 def _find(name: str, image: MetadataImage, verb: str) -> TopicImage | Complaint:

@@ -56,9 +56,15 @@ class _Creation:
             config = TopicConfig.parse(topic.configs)
         except InvalidConfig as invalid:
             return TopicResult(topic.name, ErrorCode.INVALID_CONFIG, str(invalid))
-        count = self._config.num_partitions if topic.partitions == _DEFAULT else topic.partitions
+        count = self._count(topic)
         complaint = self.partitions.complaint_about(count, config.is_dedicated)
+        complaint = complaint or self.partitions.complaint_about_assignments(topic.assignments, config.is_dedicated)
         return self._create(topic, count, config) if complaint is None else TopicResult(topic.name, *complaint)
+
+    def _count(self, topic: NewTopic) -> int:
+        if topic.assignments:
+            return len(topic.assignments)
+        return self._config.num_partitions if topic.partitions == _DEFAULT else topic.partitions
 
     def _complaint_about_name(self, name: str) -> Complaint | None:
         if name in INTERNAL_TOPICS:
@@ -72,10 +78,13 @@ class _Creation:
         return None if text is None else Complaint(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
 
     def _complaint_about_numbers(self, topic: NewTopic) -> Complaint | None:
+        factor = topic.replication_factor
+        if topic.assignments and (topic.partitions, factor) != (_DEFAULT, _DEFAULT):
+            text = "both numbers and assignments are given; expected -1 partitions and factor -1 with assignments"
+            return Complaint(ErrorCode.INVALID_REQUEST, text)
         if topic.partitions != _DEFAULT and topic.partitions < 1:
             text = f"{topic.partitions} partitions make no topic; expected 1 or more, or -1 for the default"
             return Complaint(ErrorCode.INVALID_PARTITIONS, text)
-        factor = topic.replication_factor
         if factor in (_DEFAULT, 1):
             return None
         nodes = self.partitions.shared_nodes
@@ -84,7 +93,7 @@ class _Creation:
 
     def _create(self, topic: NewTopic, count: int, config: TopicConfig) -> TopicResult:
         self._names[collision_key(topic.name)] = topic.name
-        partitions = self.partitions.make(topic.name, range(count), config.is_dedicated)
+        partitions = self.partitions.make(topic.name, range(count), config.is_dedicated, topic.assignments)
         if self._new_topic_id is None:
             return TopicResult(topic.name, ErrorCode.NONE, partitions=count)
         topic_id = self._new_topic_id()

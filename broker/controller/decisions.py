@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from eagleray.broker.controller.changes import Change
 from eagleray.broker.controller.events import (
@@ -26,6 +26,7 @@ from eagleray.broker.controller.events import (
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.protocol.errors import ErrorCode
 
+Name = TypeVar("Name", bound=Hashable)
 TopicRequest: TypeAlias = CreateTopics | DeleteTopics | GrowTopic | AlterTopicConfigs
 
 
@@ -66,6 +67,6 @@ def names_in(request: TopicRequest) -> list[str]:
     return list(dict.fromkeys(request.names)) if isinstance(request, DeleteTopics) else [request.name]
 
 
-def repeated(names: Iterable[str]) -> set[str]:
+def repeated(names: Iterable[Name]) -> set[Name]:
     """Return the names that occur more than once."""
     return {name for name, times in Counter(names).items() if times > 1}

@@ -72,6 +72,8 @@ class NewTopic(Message, frozen=True):
     partitions: int = -1
     replication_factor: int = -1
     configs: dict[str, str] = msgspec.field(default_factory=dict)
+    assignments: tuple[tuple[int, ...], ...] = ()
+    """The replicas of each partition, where its creator chooses them; the numbers above are not given then."""
 
 
 class CreateTopics(Message, frozen=True, tag=True):
@@ -87,6 +89,8 @@ class DeleteTopics(Message, frozen=True, tag=True):
 
     request_id: int
     names: tuple[str, ...]
+    expected_ids: dict[str, bytes] = msgspec.field(default_factory=dict)
+    """For some of the names, the id of the topic that is meant: one that has got its name since then stays."""
 
 
 class GrowTopic(Message, frozen=True, tag=True):
@@ -96,6 +100,8 @@ class GrowTopic(Message, frozen=True, tag=True):
     name: str
     partitions: int
     validate_only: bool = False
+    assignments: tuple[tuple[int, ...], ...] = ()
+    """The replicas of each new partition, where whoever asks chooses them."""
 
 
 class AlterTopicConfigs(Message, frozen=True, tag=True):
@@ -105,6 +111,12 @@ class AlterTopicConfigs(Message, frozen=True, tag=True):
     name: str
     changes: dict[str, str | None]
     validate_only: bool = False
+    replaces: bool = False
+    """Whether all settings that are not named go back to their defaults; where a topic's leaders are stays."""
+
+    added: dict[str, str] = msgspec.field(default_factory=dict)
+    removed: dict[str, str] = msgspec.field(default_factory=dict)
+    """What to add to settings that are lists, and what to take out of them."""
 
 
 Decidable: TypeAlias = PlanNodes | RegisterNode | CreateTopics | DeleteTopics | GrowTopic | AlterTopicConfigs

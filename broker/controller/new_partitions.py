@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from eagleray.broker.controller.changes import Change, NodesPlanned
 from eagleray.broker.controller.config import ControllerConfig
@@ -18,6 +18,10 @@ from eagleray.protocol.errors import ErrorCode
 
 PARTITIONS_LIMIT: Final = 10_000
 """How many partitions one request may add to a topic; more are taken for a mistake, as in Kafka."""
+
+
+Assignments: TypeAlias = tuple[tuple[int, ...], ...]
+"""The replicas of each of some partitions, in their order."""
 
 
 class Complaint(NamedTuple):
@@ -54,10 +58,32 @@ class NewPartitions:
             return Complaint(ErrorCode.LEADER_NOT_AVAILABLE, "no node with role leader is planned yet; try again")
         return None
 
-    def make(self, topic: str, numbers: range, is_dedicated: bool) -> tuple[PartitionImage, ...]:
+    def complaint_about_assignments(self, assignments: Assignments, is_dedicated: bool) -> Complaint | None:
+        """Say what speaks against putting partitions where somebody wants them, if anything does."""
+        if assignments and is_dedicated:
+            text = "partitions with leader.placement=dedicated get nodes of their own; expected no assignment"
+            return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        nodes = self._placement.candidates(Role.LEADER)
+        for replicas in assignments:
+            if len(replicas) != 1:
+                text = (
+                    f"a partition is assigned to {len(replicas)} nodes, {list(replicas)}; expected one, for one replica"
+                )
+                return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            if replicas[0] not in nodes:
+                text = f"a partition is assigned to node {replicas[0]}, which leads none; expected one of {nodes}"
+                return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        return None
+
+    def make(
+        self, topic: str, numbers: range, is_dedicated: bool, assignments: Assignments = ()
+    ) -> tuple[PartitionImage, ...]:
         """Place partitions that nothing speaks against."""
         if is_dedicated:
             nodes = [self._plan_node(TopicPartition(topic, number)) for number in numbers]
+        elif assignments:
+            nodes = [leader for (leader,) in assignments]
+            self._placement.put(nodes)
         else:
             nodes = self._placement.place(Role.LEADER, len(numbers))
         return tuple(map(first_led_by, nodes))

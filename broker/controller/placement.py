@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionImage
@@ -50,9 +52,13 @@ class Placement:
         nodes = self.candidates(role)
         first = nodes.index(self._least_busy(nodes))
         chosen = [nodes[(first + place) % len(nodes)] for place in range(count)]
-        for node_id in chosen:
-            self._led[node_id] += 1
+        self.put(chosen)
         return chosen
+
+    def put(self, node_ids: Iterable[int]) -> None:
+        """Take note of leaders that somebody else has chosen."""
+        for node_id in node_ids:
+            self._led[node_id] += 1
 
     def take_over(self, role: Role) -> int:
         """Choose the node with the least to do for a partition that has lost its leader."""

@@ -60,18 +60,19 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_text(self) -> dict[str, str]:
         """Return every setting with the value that counts, as text that parses to the same config."""
-        texts = {key: _text_of(getattr(self, key.replace(".", "_"))) for key in _PARSERS}
+        texts = {key: text_of(getattr(self, key.replace(".", "_"))) for key in _PARSERS}
         return dict(sorted((texts | log_config_as_text(self.log)).items()))
 
 
 def log_config_as_text(config: LogConfig) -> dict[str, str]:
     """Return every setting of a log as text that `LogConfig.parse` takes for the same config."""
-    texts = {key: _text_of(getattr(config, key.replace(".", "_"))) for key in CONFIG_KEYS if key != "cleanup.policy"}
+    texts = {key: text_of(getattr(config, key.replace(".", "_"))) for key in CONFIG_KEYS if key != "cleanup.policy"}
     policies = {"compact": config.cleanup_compact, "delete": config.cleanup_delete}
     return texts | {"cleanup.policy": ",".join(policy for policy, is_set in policies.items() if is_set)}
 
 
-def _text_of(value: object) -> str:
+def text_of(value: object) -> str:
+    """Return a value as the text of a setting."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

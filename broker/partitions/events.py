@@ -106,6 +106,15 @@ class DescribeProducers(Message, frozen=True, tag=True):
     partition: TopicPartition
 
 
+class EpochEndOffset(Message, frozen=True, tag=True):
+    """Where in the log a leader epoch ends, by which a consumer finds out whether what it has read is still there."""
+
+    request_id: int
+    partition: TopicPartition
+    epoch: int
+    leader_epoch: int = NO_LEADER_EPOCH
+
+
 class DescribePartition(Message, frozen=True, tag=True):
     """Where a partition stands."""
 
@@ -117,7 +126,7 @@ class Tick(Message, frozen=True, tag=True):
     """Time has passed."""
 
 
-Query: TypeAlias = ListOffset | DeleteRecords | DescribeProducers | DescribePartition
+Query: TypeAlias = ListOffset | DeleteRecords | DescribeProducers | EpochEndOffset | DescribePartition
 Event: TypeAlias = Produce | TransactionVerified | WriteMarkers | Fetch | Query | Tick
 
 
@@ -198,6 +207,18 @@ class ProducersDescribed(Message, frozen=True, tag=True):
     producers: tuple[ProducerDescription, ...] = ()
 
 
+class EpochEndFound(Message, frozen=True, tag=True):
+    """The answer to `EpochEndOffset`: the largest epoch not above the one asked for, and the offset behind it.
+
+    Without an error and without an offset, the log cannot tell.
+    """
+
+    request_id: int
+    error_code: ErrorCode
+    epoch: int = NO_LEADER_EPOCH
+    end_offset: int = NO_OFFSET
+
+
 class PartitionDescribed(Message, frozen=True, tag=True):
     """The answer to `DescribePartition`."""
 
@@ -234,6 +255,6 @@ class PartitionFailed(Message, frozen=True, tag=True):
     message: str
 
 
-QueryAnswer: TypeAlias = OffsetListed | RecordsDeleted | ProducersDescribed | PartitionDescribed
+QueryAnswer: TypeAlias = OffsetListed | RecordsDeleted | ProducersDescribed | EpochEndFound | PartitionDescribed
 Answer: TypeAlias = Produced | MarkersAnswered | Fetched | QueryAnswer
 Effect: TypeAlias = Answer | VerifyTransaction | PartitionFailed

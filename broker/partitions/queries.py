@@ -14,6 +14,8 @@ from eagleray.broker.partitions.events import (
     DeleteRecords,
     DescribePartition,
     DescribeProducers,
+    EpochEndFound,
+    EpochEndOffset,
     ListOffset,
     OffsetListed,
     PartitionDescribed,
@@ -30,6 +32,7 @@ _ANSWERS: dict[type[Query], type[QueryAnswer]] = {
     ListOffset: OffsetListed,
     DeleteRecords: RecordsDeleted,
     DescribeProducers: ProducersDescribed,
+    EpochEndOffset: EpochEndFound,
     DescribePartition: PartitionDescribed,
 }
 
@@ -62,6 +65,8 @@ def _answer(leader: PartitionLeader, query: Query) -> QueryAnswer:
         case DescribeProducers():
             producers = tuple(_describe_producer(entry) for entry in leader.log.producers)
             return ProducersDescribed(query.request_id, ErrorCode.NONE, producers)
+        case EpochEndOffset():
+            return _find_epoch_end(leader, query)
         case DescribePartition():
             return _describe_partition(leader, query)
 
@@ -107,6 +112,20 @@ def _describe_producer(entry: ProducerEntry) -> ProducerDescription:
         entry.coordinator_epoch,
         entry.open_since_offset,
     )
+
+
+def _find_epoch_end(leader: PartitionLeader, query: EpochEndOffset) -> EpochEndFound:
+    error_code = leader.check_leader_epoch(query.leader_epoch)
+    if error_code is not ErrorCode.NONE or query.epoch > leader.leader_epoch:
+        return EpochEndFound(query.request_id, error_code)
+    log = leader.log
+    if query.epoch > log.epochs.latest_epoch:
+        # Nothing was written in that epoch: what came before it, if anything did, reaches up to the end of the log.
+        is_ours = query.epoch == leader.leader_epoch or not len(log.epochs)
+        epoch = query.epoch if is_ours else log.epochs.latest_epoch
+        return EpochEndFound(query.request_id, ErrorCode.NONE, epoch, log.log_end_offset)
+    end = log.epochs.end_of(query.epoch, log.log_end_offset)
+    return EpochEndFound(query.request_id, ErrorCode.NONE, end.epoch, end.end_offset)
 
 
 def _describe_partition(leader: PartitionLeader, query: DescribePartition) -> PartitionDescribed:

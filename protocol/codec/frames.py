@@ -52,7 +52,8 @@ def decode_request(frame: Buffer) -> Request:
     """Decode a request of any API and version.
 
     Raises UnknownApi, UnsupportedVersion, which has the correlation id to answer with, or MalformedMessage.
-    Record data in the request is a view into the frame, and keeps it alive.
+    Record data in the request is a view into the frame, and keeps it alive. Bytes behind the request are not looked at,
+    as they are not by Kafka: librdkafka leaves some behind a Metadata request for all topics.
     """
     if type(frame) is bytes:
         decode = _request_decoders.get(frame[:4]) or _add_request_decoder(frame, _request_decoders)
@@ -109,7 +110,7 @@ def _add_request_decoder(frame: Data, decoders: dict[bytes, RequestDecoder]) -> 
     api = find_api(api_key)
     api.check_version(version, correlation_id)
     layouts = [_request_header(api, version), _body(api.request, version)]
-    decoder = compile_decoder(layouts, wrapper=Request, reads_view=type(frame) is memoryview)
+    decoder = compile_decoder(layouts, wrapper=Request, allows_more=True, reads_view=type(frame) is memoryview)
     decoders[bytes(frame[:4])] = decoder
     return decoder
 

@@ -26,6 +26,7 @@ from eagleray.protocol.messages import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
     describe_transactions,
@@ -41,6 +42,7 @@ from eagleray.protocol.messages import (
     leave_group,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     list_transactions,
     metadata,
     offset_commit,
@@ -132,12 +134,17 @@ _APIS = (
     Api(delete_acls.DeleteAclsRequest, delete_acls.DeleteAclsResponse),
     Api(describe_configs.DescribeConfigsRequest, describe_configs.DescribeConfigsResponse),
     Api(alter_configs.AlterConfigsRequest, alter_configs.AlterConfigsResponse),
+    Api(describe_log_dirs.DescribeLogDirsRequest, describe_log_dirs.DescribeLogDirsResponse),
     Api(sasl_authenticate.SaslAuthenticateRequest, sasl_authenticate.SaslAuthenticateResponse),
     Api(create_partitions.CreatePartitionsRequest, create_partitions.CreatePartitionsResponse),
     Api(delete_groups.DeleteGroupsRequest, delete_groups.DeleteGroupsResponse),
     Api(
         incremental_alter_configs.IncrementalAlterConfigsRequest,
         incremental_alter_configs.IncrementalAlterConfigsResponse,
+    ),
+    Api(
+        list_partition_reassignments.ListPartitionReassignmentsRequest,
+        list_partition_reassignments.ListPartitionReassignmentsResponse,
     ),
     Api(offset_delete.OffsetDeleteRequest, offset_delete.OffsetDeleteResponse),
     Api(

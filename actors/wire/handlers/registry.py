@@ -19,6 +19,7 @@ from eagleray.actors.wire.handlers import (
     produce,
     txn_offset_commit,
 )
+from eagleray.actors.wire.handlers.admin_apis import ADMIN_HANDLERS
 from eagleray.actors.wire.served import Served, serve
 
 SERVED: Final[dict[int, Served]] = {
@@ -37,6 +38,7 @@ SERVED: Final[dict[int, Served]] = {
         serve(25, add_offsets_to_txn, 0, 4),
         serve(26, end_txn, 0, 5),
         serve(28, txn_offset_commit, 0, 6),
+        *(serve(*api) for api in ADMIN_HANDLERS),
     )
 }
 """By API key. What is served may be less than what the codec knows, never more."""

@@ -24,6 +24,7 @@ from eagleray.protocol.errors import ErrorCode, ProtocolError
 from eagleray.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from eagleray.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from eagleray.protocol.messages.headers import RequestHeader, ResponseHeader
+from eagleray.protocol.messages.metadata import MetadataRequest
 from eagleray.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.messages import versions_of
 
@@ -168,3 +169,14 @@ def test_errors_say_what_they_mean_on_the_wire():
     codes = [error.error_code for error in ERRORS]
     invalid, failed = ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR
     assert codes == [invalid, invalid, failed, ErrorCode.UNSUPPORTED_VERSION, invalid]
+
+
+# librdkafka 2.16 asks for all topics: the length of its list has four bytes, of which this version has one.
+ALL_TOPICS_V13 = bytes.fromhex("0003000d00000007000772646b61666b610000000000010000")
+
+
+@pytest.mark.parametrize("buffer", [ALL_TOPICS_V13, memoryview(ALL_TOPICS_V13)], ids=["bytes", "view"])
+def test_bytes_behind_a_request_are_not_looked_at(buffer):
+    request = decode_request(buffer)
+    assert request.header == RequestHeader(3, 13, 7, "rdkafka")
+    assert request.body == MetadataRequest(None, allow_auto_topic_creation=False)

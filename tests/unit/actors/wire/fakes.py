@@ -1,6 +1,7 @@
 """A host, a transport and a listener without a network."""
 
 import asyncio
+import os
 import struct
 from types import SimpleNamespace
 
@@ -82,7 +83,7 @@ def make_listener(*, roles=(), topics=(), **config):
     host = SimpleNamespace(
         loop=loop,
         image=MetadataImage(nodes=nodes, topics={topic.name: topic for topic in topics}),
-        spec=SimpleNamespace(node_id=1, roles=roles),
+        spec=SimpleNamespace(node_id=1, roles=roles, data_dir=os.getcwd(), settings={}),
         peers=NobodyAnswers(loop),
         now_ms=lambda: 0,
     )

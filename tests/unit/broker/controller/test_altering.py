@@ -48,6 +48,18 @@ def test_a_name_given_twice_is_not_deleted():
     assert "orders" in driver.image.topics
 
 
+def test_a_topic_is_deleted_by_its_id_unless_another_has_its_name_by_now():
+    driver = planned_driver()
+    old = driver.create("orders").topic_id
+    driver.ask(DeleteTopics, ("orders",))
+    new = driver.create("orders").topic_id
+    (result,) = driver.ask(DeleteTopics, ("orders",), {"orders": old}).results
+    assert result.error_code is ErrorCode.UNKNOWN_TOPIC_ID
+    assert driver.image.topic_id("orders") == new
+    (result,) = driver.ask(DeleteTopics, ("orders",), {"orders": new}).results
+    assert (result.error_code, result.topic_id) == (ErrorCode.NONE, new)
+
+
 @pytest.mark.parametrize("name", INTERNAL)
 def test_internal_topics_are_not_for_clients_to_delete_grow_or_configure(name):
     driver = planned_driver()
@@ -131,6 +143,23 @@ def test_growth_keeps_to_the_limits():
         assert result.error_code is ErrorCode.POLICY_VIOLATION
 
 
+def test_new_partitions_are_put_where_somebody_wants_them():
+    driver = planned_driver()
+    driver.create("orders", 1)
+    (result,) = driver.ask(GrowTopic, "orders", 3, assignments=((3,), (3,))).results
+    assert (result.error_code, result.partitions) == (ErrorCode.NONE, 3)
+    assert [partition.leader for partition in driver.image.topics["orders"].partitions][1:] == [3, 3]
+
+
+@pytest.mark.parametrize("assignments", [((2,),), ((2,), (3,), (2,)), ((2,), (99,)), ((2,), (2, 3))])
+def test_new_partitions_cannot_be_put_where_there_is_no_one_leader_for_each(assignments):
+    driver = planned_driver()
+    driver.create("orders", 1)
+    (result,) = driver.ask(GrowTopic, "orders", 3, assignments=assignments).results
+    assert result.error_code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert len(driver.image.topics["orders"].partitions) == 1
+
+
 # Settings
 
 
@@ -197,3 +226,50 @@ def test_every_setting_is_described_as_it_counts_and_the_given_ones_are_named():
     assert answer.configs["cleanup.policy"] == "compact,delete"
     assert answer.configs["compression.type"] == "producer"
     assert answer.configs["unclean.leader.election.enable"] == "false"
+
+
+def test_settings_may_replace_all_that_there_were():
+    driver = planned_driver()
+    driver.create("orders", retention_ms="1000", segment_ms="5000")
+    (result,) = driver.ask(AlterTopicConfigs, "orders", {"segment.ms": "9", "flush": None}, replaces=True).results
+    assert result.error_code is ErrorCode.NONE
+    assert driver.image.topics["orders"].configs == {"segment.ms": "9"}
+
+
+def test_settings_that_replace_all_leave_the_leaders_where_they_are():
+    driver = planned_driver()
+    driver.create("orders", leader_placement="dedicated", retention_ms="1000")
+    (result,) = driver.ask(AlterTopicConfigs, "orders", {}, replaces=True).results
+    assert result.error_code is ErrorCode.NONE
+    assert driver.image.topics["orders"].configs == {"leader.placement": "dedicated"}
+
+
+def alter_list(driver, added="", removed=""):
+    """Add to and take from the policies of a topic; return its setting, or why that was refused."""
+    lists = [{"cleanup.policy": text} if text else {} for text in (added, removed)]
+    (result,) = driver.ask(AlterTopicConfigs, "orders", {}, added=lists[0], removed=lists[1]).results
+    if result.error_code is not ErrorCode.NONE:
+        return result.error_code
+    return driver.image.topics["orders"].configs["cleanup.policy"]
+
+
+def test_lists_are_added_to_and_taken_from():
+    driver = planned_driver()
+    driver.create("orders")
+    assert alter_list(driver, added="compact") == "delete,compact"
+    assert alter_list(driver, added="delete, compact") == "delete,compact"
+    assert alter_list(driver, removed="delete") == "compact"
+    assert alter_list(driver, added="delete", removed="compact") == "delete"
+    assert alter_list(driver, removed="delete") is ErrorCode.INVALID_CONFIG
+    assert alter_list(driver, added="nonsense") is ErrorCode.INVALID_CONFIG
+    assert driver.image.topics["orders"].configs == {"cleanup.policy": "delete"}
+
+
+@pytest.mark.parametrize("key", ["retention.ms", "nonsense"])
+def test_what_is_no_list_cannot_be_added_to(key):
+    driver = planned_driver()
+    driver.create("orders")
+    for lists in ({"added": {key: "1"}}, {"removed": {key: "1"}}):
+        (result,) = driver.ask(AlterTopicConfigs, "orders", {}, **lists).results
+        assert result.error_code is ErrorCode.INVALID_CONFIG
+        assert key in result.message

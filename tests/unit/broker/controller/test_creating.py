@@ -187,3 +187,44 @@ def test_the_topics_of_one_request_share_the_limit_of_dedicated_nodes():
     dedicated = {"leader.placement": "dedicated"}
     answer = driver.ask(CreateTopics, (NewTopic("a", 2, -1, dedicated), NewTopic("b", 2, -1, dedicated)))
     assert [result.error_code for result in answer.results] == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
+
+
+# Where somebody wants the partitions
+
+
+def assigned(driver: ControllerDriver, *replicas: tuple[int, ...], partitions: int = -1, **configs: str):
+    settings = {key.replace("_", "."): text for key, text in configs.items()}
+    topic = NewTopic("orders", partitions, -1, settings, replicas)
+    return driver.ask(CreateTopics, (topic,)).results[0]
+
+
+def test_partitions_are_put_where_their_creator_wants_them():
+    driver = planned_driver()
+    result = assigned(driver, (3,), (3,), (2,))
+    assert (result.error_code, result.partitions) == (ErrorCode.NONE, 3)
+    assert leaders(driver, "orders") == [3, 3, 2]
+
+
+def test_partitions_that_somebody_has_put_count_for_those_placed_later():
+    driver = planned_driver()
+    assigned(driver, (2,), (2,))
+    driver.create("payments", 1)
+    assert leaders(driver, "payments") == [3]
+
+
+@pytest.mark.parametrize("replicas", [(), (2, 3), (1,), (99,)])
+def test_a_partition_cannot_be_put_where_there_is_no_one_leader_for_it(replicas):
+    driver = planned_driver()
+    result = assigned(driver, (2,), replicas)
+    assert result.error_code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert result.message
+    assert "orders" not in driver.image.topics
+
+
+def test_dedicated_partitions_cannot_be_put_anywhere():
+    result = assigned(planned_driver(), (2,), leader_placement="dedicated")
+    assert result.error_code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_who_chooses_the_places_names_no_numbers():
+    assert assigned(planned_driver(), (2,), partitions=1).error_code is ErrorCode.INVALID_REQUEST

@@ -12,6 +12,8 @@ from eagleray.broker.partitions.events import (
     DeleteRecords,
     DescribePartition,
     DescribeProducers,
+    EpochEndFound,
+    EpochEndOffset,
     ListOffset,
     OffsetListed,
     PartitionDescribed,
@@ -56,6 +58,7 @@ def ask(leaders, query):
         (ListOffset(1, ELSEWHERE, LATEST_TIMESTAMP), OffsetListed(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)),
         (DeleteRecords(1, ELSEWHERE, 0), RecordsDeleted(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)),
         (DescribeProducers(1, ELSEWHERE), ProducersDescribed(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)),
+        (EpochEndOffset(1, ELSEWHERE, 0), EpochEndFound(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)),
         (DescribePartition(1, ELSEWHERE), PartitionDescribed(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)),
     ],
 )
@@ -131,6 +134,53 @@ def test_a_timestamp_that_means_nothing_is_refused(leaders):
 def test_whoever_asks_for_an_offset_with_another_leader_epoch_is_told(leaders, epoch, error_code):
     answer = ask(leaders, ListOffset(1, ORDERS, LATEST_TIMESTAMP, leader_epoch=epoch))
     assert answer.error_code is error_code
+
+
+# Leader epochs
+
+
+def led_again(leaders, epoch):
+    log, _ = leaders.resign(ORDERS)
+    leaders.lead(ORDERS, log, epoch)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "found"),
+    [
+        (-1, (-1, -1)),
+        (LEADER_EPOCH - 1, (LEADER_EPOCH - 1, 0)),
+        (LEADER_EPOCH, (LEADER_EPOCH, 2)),
+        (LEADER_EPOCH + 1, (LEADER_EPOCH, 2)),
+        (LEADER_EPOCH + 2, (LEADER_EPOCH + 2, 5)),
+        (LEADER_EPOCH + 3, (LEADER_EPOCH + 2, 5)),
+        (LEADER_EPOCH + 4, (LEADER_EPOCH + 4, 5)),
+        (LEADER_EPOCH + 5, (-1, -1)),
+    ],
+)
+def test_an_epoch_ends_where_the_next_one_that_wrote_begins(leaders, epoch, found):
+    leaders.handle([plain(1, count=2)], NOW_MS)
+    led_again(leaders, LEADER_EPOCH + 2)
+    leaders.handle([plain(2, count=3)], NOW_MS)
+    led_again(leaders, LEADER_EPOCH + 4)
+    assert ask(leaders, EpochEndOffset(3, ORDERS, epoch)) == EpochEndFound(3, ErrorCode.NONE, *found)
+
+
+def test_every_epoch_ends_at_the_beginning_of_a_log_that_was_never_written(leaders):
+    for epoch in (0, LEADER_EPOCH):
+        assert ask(leaders, EpochEndOffset(1, ORDERS, epoch)) == EpochEndFound(1, ErrorCode.NONE, epoch, 0)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error_code"),
+    [
+        (LEADER_EPOCH, ErrorCode.NONE),
+        (LEADER_EPOCH - 1, ErrorCode.FENCED_LEADER_EPOCH),
+        (LEADER_EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_whoever_asks_for_the_end_of_an_epoch_with_another_leader_epoch_is_told(leaders, epoch, error_code):
+    leaders.handle([plain(1)], NOW_MS)
+    assert ask(leaders, EpochEndOffset(2, ORDERS, LEADER_EPOCH, epoch)).error_code is error_code
 
 
 # Deleting

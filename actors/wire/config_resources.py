@@ -1,0 +1,150 @@
+"""What has settings: topics, which may be changed, and nodes and groups, which may be looked at."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+from eagleray.actors.settings import default_settings
+from eagleray.actors.wire.asking import AdminCall, ask_controller, until_seen
+from eagleray.broker.controller.config_entries import (
+    TOPIC_CONFIG_MEANINGS,
+    ConfigEntry,
+    ConfigSource,
+    topic_entries,
+    type_of,
+    values_of,
+)
+from eagleray.broker.controller.events import AlterTopicConfigs, TopicResult
+from eagleray.broker.controller.names import complaint_about
+from eagleray.broker.controller.new_partitions import Complaint
+from eagleray.protocol.errors import ErrorCode
+
+_TIMEOUT_MS: Final = 30_000
+_GROUP_PREFIX: Final = "group."
+_GROUP_KEYS: Final = frozenset({"consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"})
+"""The settings that Kafka lets a group have of its own; here they are the cluster's for all groups."""
+
+UNCHANGED: Final = Complaint(ErrorCode.NONE, "")
+
+
+class ResourceType(enum.IntEnum):
+    """What a request about settings is about; the numbers are Kafka's."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+# Looking at settings
+
+
+def entries_of(resource_type: int, name: str, call: AdminCall) -> list[ConfigEntry] | Complaint:
+    """Return every setting of a topic, node or group, or say why there is none."""
+    if resource_type == ResourceType.TOPIC:
+        return _entries_of_topic(name, call)
+    if resource_type == ResourceType.BROKER:
+        return _entries_of_node(name, call)
+    if resource_type == ResourceType.GROUP:
+        return _entries_of_group(name, call)
+    return Complaint(ErrorCode.INVALID_REQUEST, f"resource {name!r} is of type {resource_type}; {_EXPECTED_TYPES}")
+
+
+def _entries_of_topic(name: str, call: AdminCall) -> list[ConfigEntry] | Complaint:
+    text = complaint_about(name)
+    if text is not None:
+        return Complaint(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    topic = call.host.image.topics.get(name)
+    if topic is None:
+        return Complaint(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    return topic_entries(topic.configs, call.host.spec.settings)
+
+
+def _entries_of_node(name: str, call: AdminCall) -> list[ConfigEntry] | Complaint:
+    """All nodes of a cluster have the same settings, so this one can speak for any; none of them can be changed."""
+    if not name:
+        # What all nodes have been given while they run: nothing can be.
+        return []
+    node = call.host.image.nodes.get(int(name)) if name.isascii() and name.isdigit() else None
+    if node is None:
+        nodes = ", ".join(map(str, sorted(call.host.image.nodes)))
+        return Complaint(ErrorCode.INVALID_REQUEST, f"there is no node {name!r}; expected one of {nodes}")
+    own = {
+        "node.id": name,
+        "broker.id": name,
+        "advertised.listeners": f"PLAINTEXT://{node.host}:{node.port}",
+        "log.dirs": call.host.spec.data_dir,
+    }
+    return _read_only(call.host.spec.settings | own, default_settings() | _SAME_EVERYWHERE)
+
+
+def _entries_of_group(name: str, call: AdminCall) -> list[ConfigEntry] | Complaint:
+    if not name:
+        return Complaint(ErrorCode.INVALID_GROUP_ID, "a group's name is empty")
+    given, defaults = _of_groups(call.host.spec.settings), _of_groups(default_settings())
+    return _read_only(given, defaults)
+
+
+def _of_groups(settings: Mapping[str, str]) -> dict[str, str]:
+    texts = {key.removeprefix(_GROUP_PREFIX): text for key, text in settings.items() if key.startswith(_GROUP_PREFIX)}
+    return {key: text for key, text in texts.items() if key in _GROUP_KEYS}
+
+
+def _read_only(given: Mapping[str, str], defaults: Mapping[str, str]) -> list[ConfigEntry]:
+    layers = ((ConfigSource.CLUSTER, given), (ConfigSource.DEFAULT, defaults))
+    return [
+        ConfigEntry(key, values_of(key, layers), type_of(key, text), TOPIC_CONFIG_MEANINGS.get(key), is_read_only=True)
+        for key, text in sorted({**given, **defaults}.items())
+    ]
+
+
+_SAME_EVERYWHERE: Final = {"default.replication.factor": "1"}
+_EXPECTED_TYPES: Final = "expected " + ", ".join(
+    f"{kind} ({kind.name.lower()})" for kind in (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP)
+)
+
+
+# Changing settings
+
+
+async def alter_topic(
+    resource_type: int,
+    name: str,
+    call: AdminCall,
+    changes: Mapping[str, str | None],
+    validate_only: bool,
+    *more: object,
+) -> Complaint:
+    """Have the controller change settings of a topic; `more` are the further fields of `AlterTopicConfigs`."""
+    refused = _complaint_about_changing(resource_type, name)
+    if refused is not None:
+        return refused
+    fields = (name, dict(changes), validate_only, *more)
+    answer = await ask_controller(call, _TIMEOUT_MS, AlterTopicConfigs, *fields)
+    if answer is None:
+        text = "the controller has not answered in time; the settings may have been changed or not"
+        return Complaint(ErrorCode.REQUEST_TIMED_OUT, text)
+    result: TopicResult = answer.results[0]
+    if result.error_code is not ErrorCode.NONE:
+        return Complaint(result.error_code, result.message or "")
+    if not validate_only:
+        await until_seen(lambda: _shows(name, changes, call))
+    return UNCHANGED
+
+
+def _complaint_about_changing(resource_type: int, name: str) -> Complaint | None:
+    if resource_type == ResourceType.TOPIC:
+        text = complaint_about(name)
+        return None if text is None else Complaint(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    if resource_type in (ResourceType.BROKER, ResourceType.GROUP):
+        text = "the settings of nodes and groups are given when the cluster is started; expected those of a topic"
+        return Complaint(ErrorCode.INVALID_REQUEST, text)
+    return Complaint(ErrorCode.INVALID_REQUEST, f"resource {name!r} is of type {resource_type}; {_EXPECTED_TYPES}")
+
+
+def _shows(name: str, changes: Mapping[str, str | None], call: AdminCall) -> bool:
+    topic = call.host.image.topics.get(name)
+    return topic is None or all(topic.configs.get(key) == text for key, text in changes.items())

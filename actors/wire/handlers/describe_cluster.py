@@ -1,0 +1,45 @@
+"""DescribeCluster: key 60, versions 0 to 2.
+
+The brokers, as in Metadata. The listeners of this cluster are all of the kind that clients talk to: who asks for
+controllers has come to the wrong kind.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eagleray.actors.wire.asking import AdminCall
+from eagleray.actors.wire.operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+_BROKERS: Final = 1
+_CONTROLLERS: Final = 2
+
+
+async def handle(request: DescribeClusterRequest, call: AdminCall) -> DescribeClusterResponse:
+    """Show who belongs to the cluster."""
+    if request.endpoint_type == _CONTROLLERS:
+        text = "this listener is a broker's, and the request wants a controller's"
+        return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, text)
+    if request.endpoint_type != _BROKERS:
+        text = f"there is no endpoint type {request.endpoint_type}; expected {_BROKERS} for brokers"
+        return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text)
+    brokers = call.advertised.brokers.values()
+    return DescribeClusterResponse(
+        endpoint_type=_BROKERS,
+        cluster_id=call.host.image.cluster_id,
+        controller_id=call.advertised.controller_id,
+        brokers=tuple(DescribeClusterBroker(node.node_id, node.host, node.port) for node in brokers),
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
+        ),
+    )
+
+
+def _refused(error_code: ErrorCode, text: str) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=error_code, error_message=text)

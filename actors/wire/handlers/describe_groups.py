@@ -1,0 +1,47 @@
+"""DescribeGroups: key 15, versions 0 to 6.
+
+Clients send it to the coordinator of each group. A group that has committed offsets, and no members, is empty; one of
+which nothing is known is dead, or, from version 6 on, not found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from eagleray.actors.wire.asking import AdminCall, ask_coordinator
+from eagleray.actors.wire.operations import GROUP_OPERATIONS, NOT_ASKED_FOR
+from eagleray.broker.controller.nodes import Role
+from eagleray.broker.groups.events import FetchOffsets
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+_NOT_FOUND_SINCE: Final = 6
+_EMPTY: Final = "Empty"
+_DEAD: Final = "Dead"
+
+
+async def handle(request: DescribeGroupsRequest, call: AdminCall) -> DescribeGroupsResponse:
+    """Show groups."""
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR
+    groups = await asyncio.gather(*(_describe(group, operations, call) for group in request.groups))
+    return DescribeGroupsResponse(groups=tuple(groups))
+
+
+async def _describe(group: str, operations: int, call: AdminCall) -> DescribedGroup:
+    reply = await ask_coordinator(call, Role.GROUPS, FetchOffsets, group)
+    if isinstance(reply, ErrorCode):
+        return DescribedGroup(reply, _message(reply, call), group)
+    if reply.offsets:
+        return DescribedGroup(group_id=group, group_state=_EMPTY, authorized_operations=operations)
+    error_code = ErrorCode.GROUP_ID_NOT_FOUND if call.api_version >= _NOT_FOUND_SINCE else ErrorCode.NONE
+    return DescribedGroup(error_code, _message(error_code, call), group, _DEAD, authorized_operations=operations)
+
+
+def _message(error_code: ErrorCode, call: AdminCall) -> str | None:
+    has_message = error_code is not ErrorCode.NONE and call.api_version >= _NOT_FOUND_SINCE
+    return error_code.message if has_message else None

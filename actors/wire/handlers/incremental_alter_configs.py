@@ -1,0 +1,69 @@
+"""IncrementalAlterConfigs: key 44, versions 0 to 1.
+
+Single settings of topics are set (0) or taken back (1), and lists added to (2) or taken from (3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+
+from eagleray.actors.wire.asking import AdminCall
+from eagleray.actors.wire.config_resources import alter_topic
+from eagleray.broker.controller.decisions import repeated
+from eagleray.broker.controller.new_partitions import Complaint
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+class _Operation(enum.IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+async def handle(request: IncrementalAlterConfigsRequest, call: AdminCall) -> IncrementalAlterConfigsResponse:
+    """Change settings of topics, or see whether they could be changed: those of one topic all, or none."""
+    wrong = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
+    responses = await asyncio.gather(
+        *(_alter(resource, request.validate_only, wrong, call) for resource in request.resources)
+    )
+    return IncrementalAlterConfigsResponse(responses=tuple(responses))
+
+
+async def _alter(
+    resource: AlterConfigsResource, validate_only: bool, wrong: set[tuple[int, str]], call: AdminCall
+) -> AlterConfigsResourceResponse:
+    who = (resource.resource_type, resource.resource_name)
+    outcome = _complaint_about(resource, who in wrong)
+    if outcome is None:
+        changes: dict[str, str | None] = dict(_values_of(resource, _Operation.SET))
+        changes |= dict.fromkeys(_values_of(resource, _Operation.DELETE))
+        lists = (_values_of(resource, _Operation.APPEND), _values_of(resource, _Operation.SUBTRACT))
+        replaces = False
+        outcome = await alter_topic(*who, call, changes, validate_only, replaces, *lists)
+    return AlterConfigsResourceResponse(outcome.error_code, outcome.message or None, *who)
+
+
+def _complaint_about(resource: AlterConfigsResource, is_repeated: bool) -> Complaint | None:
+    text = None
+    if is_repeated:
+        text = "the request names this resource more than once"
+    elif repeated(config.name for config in resource.configs):
+        text = "a setting is named more than once"
+    for config in resource.configs:
+        if config.config_operation not in set(_Operation):
+            text = f"{config.name} has operation {config.config_operation}; expected 0, 1, 2 or 3"
+        elif config.value is None and config.config_operation != _Operation.DELETE:
+            text = f"{config.name} has no value; expected one, or the operation that takes a setting back"
+    return None if text is None else Complaint(ErrorCode.INVALID_REQUEST, text)
+
+
+def _values_of(resource: AlterConfigsResource, operation: _Operation) -> dict[str, str]:
+    return {config.name: config.value or "" for config in resource.configs if config.config_operation == operation}

@@ -1,0 +1,116 @@
+"""Every setting of a topic with the value that counts, where that comes from, and what it means."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+from eagleray.broker.controller.config_changes import LIST_KEYS
+from eagleray.broker.controller.topic_configs import TopicConfig
+from eagleray.broker.log.config import CONFIG_KEYS
+from eagleray.broker.messages import Message
+
+TOPIC_CONFIG_MEANINGS: Final = {
+    "segment.bytes": "How large a segment may get.",
+    "segment.ms": "How long a segment is appended to.",
+    "segment.index.bytes": "How large an index may get before its segment is closed.",
+    "index.interval.bytes": "After how many bytes the index has another entry.",
+    "retention.ms": "How long records are kept; -1 for ever.",
+    "retention.bytes": "How much of a partition is kept; -1 for everything.",
+    "cleanup.policy": "`delete`, `compact` or both.",
+    "min.cleanable.dirty.ratio": "How much of a log has to be new before it is compacted.",
+    "delete.retention.ms": "How long a tombstone stays in a compacted log.",
+    "min.compaction.lag.ms": "How long a record is left alone by compaction.",
+    "max.compaction.lag.ms": "After how long a record has to have been compacted.",
+    "max.message.bytes": "How large a batch may be.",
+    "message.timestamp.type": "Whose clock stamps the records: `CreateTime` or `LogAppendTime`.",
+    "message.timestamp.before.max.ms": "How far in the past a timestamp may lie.",
+    "message.timestamp.after.max.ms": "How far in the future a timestamp may lie.",
+    "producer.id.expiration.ms": "How long an idle producer is remembered.",
+    "flush": "`os`: when the operating system likes. `commit`: before anything is acknowledged. Ours.",
+    "leader.placement": "`shared`, or `dedicated`: each partition has an actor of its own. Fixed at creation. Ours.",
+    "min.insync.replicas": "Accepted; there is one replica so far.",
+    "unclean.leader.election.enable": "Accepted; there is one replica so far.",
+    "compression.type": "Accepted; batches stay as their producer made them.",
+}
+
+_INT_KEYS: Final = frozenset(
+    {
+        "segment.bytes",
+        "segment.index.bytes",
+        "index.interval.bytes",
+        "max.message.bytes",
+        "min.insync.replicas",
+        "producer.id.expiration.ms",
+    }
+)
+
+
+class ConfigSource(enum.IntEnum):
+    """Who has given a setting its value; the numbers are Kafka's."""
+
+    TOPIC = 1
+    CLUSTER = 4
+    """The settings that the cluster was started with: the same on every node."""
+
+    DEFAULT = 5
+
+
+class ConfigType(enum.IntEnum):
+    """What a value is; the numbers are Kafka's."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigValue(Message, frozen=True):
+    """A value that somebody has given to a setting."""
+
+    text: str
+    source: ConfigSource
+
+
+class ConfigEntry(Message, frozen=True):
+    """A setting with all the values that it has been given: the first one counts."""
+
+    name: str
+    values: tuple[ConfigValue, ...]
+    config_type: ConfigType
+    meaning: str | None = None
+    is_read_only: bool = False
+
+
+def topic_entries(configs: Mapping[str, str], cluster: Mapping[str, str]) -> list[ConfigEntry]:
+    """Describe a topic that was given these settings, on a cluster that was started with those."""
+    defaults = {key: text for key, text in cluster.items() if key in CONFIG_KEYS}
+    layers = ((ConfigSource.TOPIC, configs), (ConfigSource.CLUSTER, defaults), (ConfigSource.DEFAULT, _DEFAULTS))
+    return [
+        ConfigEntry(key, values_of(key, layers), type_of(key, text), TOPIC_CONFIG_MEANINGS[key])
+        for key, text in _DEFAULTS.items()
+    ]
+
+
+def values_of(key: str, layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...]) -> tuple[ConfigValue, ...]:
+    """Return the values that a setting has in some layers of settings, in their order."""
+    return tuple(ConfigValue(layer[key], source) for source, layer in layers if key in layer)
+
+
+def type_of(key: str, default: str) -> ConfigType:
+    """Return the type of a setting, which its default shows where its name does not."""
+    if key in LIST_KEYS:
+        return ConfigType.LIST
+    if key in _INT_KEYS:
+        return ConfigType.INT
+    if default in ("true", "false"):
+        return ConfigType.BOOLEAN
+    if default.lstrip("-").isdigit():
+        return ConfigType.LONG
+    return ConfigType.DOUBLE if default.replace(".", "", 1).isdigit() else ConfigType.STRING
+
+
+_DEFAULTS: Final = TopicConfig().as_text()

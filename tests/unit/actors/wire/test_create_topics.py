@@ -1,0 +1,138 @@
+"""CreateTopics on the wire."""
+
+import pytest
+
+from eagleray.actors.wire.handlers import create_topics
+from eagleray.broker.controller.events import CreateTopics
+from eagleray.broker.identities import TopicPartition
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from tests.support.client_world import CONTROLLER, LEADER_A, LEADER_B, Fate
+from tests.support.wire_calls import in_wire_world
+
+
+def a_topic(name="new", partitions=-1, factor=-1, *, assignments=(), **configs):
+    settings = tuple(CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items())
+    placed = tuple(CreatableReplicaAssignment(number, brokers) for number, brokers in assignments)
+    return CreatableTopic(name, partitions, factor, placed, settings)
+
+
+def create(*topics, version=-1, **options):
+    """Ask for topics; return the results by name, and the image that they have led to."""
+
+    async def main(world):
+        request = CreateTopicsRequest(tuple(topics), **options)
+        response = await world.request(create_topics, request, version=version)
+        return {result.name: result for result in response.topics}, world.image
+
+    return in_wire_world(main)
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_a_topic_is_created_in_every_version(version):
+    results, image = create(a_topic("new", 3, 1, retention_ms="1000"), version=version)
+    assert results["new"].error_code == ErrorCode.NONE
+    assert results["new"].error_message is None
+    assert len(image.topics["new"].partitions) == 3
+    assert image.topics["new"].configs == {"retention.ms": "1000"}
+
+
+def test_the_answer_tells_the_id_the_numbers_and_every_setting():
+    results, image = create(a_topic("new", retention_ms="1000"))
+    result = results["new"]
+    assert result.topic_id == image.topics["new"].topic_id
+    assert (result.num_partitions, result.replication_factor) == (1, 1)
+    sources = {config.name: (config.value, config.config_source) for config in result.configs}
+    assert sources["retention.ms"] == ("1000", 1)
+    assert sources["cleanup.policy"] == ("delete", 5)
+
+
+def test_each_topic_is_created_or_refused_on_its_own():
+    results, image = create(
+        a_topic("fine"),
+        a_topic("orders"),
+        a_topic("a/b"),
+        a_topic("none", 0),
+        a_topic("copies", 1, 3),
+        a_topic("wrong", retention_ms="soon"),
+        a_topic("null", retention_ms=None),
+        a_topic("twice"),
+        a_topic("twice"),
+    )
+    assert {name: ErrorCode(result.error_code) for name, result in results.items()} == {
+        "fine": ErrorCode.NONE,
+        "orders": ErrorCode.TOPIC_ALREADY_EXISTS,
+        "a/b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "none": ErrorCode.INVALID_PARTITIONS,
+        "copies": ErrorCode.INVALID_REPLICATION_FACTOR,
+        "wrong": ErrorCode.INVALID_CONFIG,
+        "null": ErrorCode.INVALID_CONFIG,
+        "twice": ErrorCode.INVALID_REQUEST,
+    }
+    assert all(result.error_message for name, result in results.items() if name != "fine")
+    assert "fine" in image.topics
+    assert "twice" not in image.topics
+
+
+def test_partitions_are_put_where_the_client_wants_them():
+    results, image = create(a_topic(assignments=[(1, (LEADER_A,)), (0, (LEADER_B,))]))
+    assert results["new"].num_partitions == 2
+    assert image.leader_of(TopicPartition("new", 0)) == LEADER_B
+    assert image.leader_of(TopicPartition("new", 1)) == LEADER_A
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [[(1, (LEADER_A,))], [(0, (LEADER_A,)), (0, (LEADER_B,))], [(0, (LEADER_A, LEADER_B))], [(0, (99,))]],
+)
+def test_assignments_that_cannot_be_are_refused(assignments):
+    results, image = create(a_topic(assignments=assignments))
+    assert results["new"].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert "new" not in image.topics
+
+
+def test_a_topic_that_is_only_validated_is_not_created():
+    results, image = create(a_topic("new", 2), a_topic("orders"), validate_only=True)
+    assert results["new"].error_code == ErrorCode.NONE
+    assert results["new"].num_partitions == 2
+    assert results["new"].topic_id == bytes(16)
+    assert results["orders"].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert "new" not in image.topics
+
+
+def test_settings_of_the_cluster_are_told_as_such():
+    async def main(world):
+        response = await world.request(create_topics, CreateTopicsRequest((a_topic(),)))
+        return {config.name: (config.value, config.config_source) for config in response.topics[0].configs}
+
+    assert in_wire_world(main, settings={"retention.ms": "77"})["retention.ms"] == ("77", 4)
+
+
+def test_a_controller_that_does_not_answer_is_a_timeout():
+    async def main(world):
+        world.network.plan(CreateTopics, Fate.REPLY_LOST)
+        response = await world.request(create_topics, CreateTopicsRequest((a_topic(), a_topic("n", config=None))))
+        assert [topic.error_code for topic in response.topics] == [
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.INVALID_CONFIG,
+        ]
+        assert "new" in world.image.topics
+
+    in_wire_world(main)
+
+
+def test_no_longer_is_waited_than_the_client_allows():
+    async def main(world):
+        world.kill(CONTROLLER)
+        began = world.loop.time()
+        response = await world.request(create_topics, CreateTopicsRequest((a_topic(),), timeout_ms=20))
+        assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert world.loop.time() - began == pytest.approx(0.02)
+        world.start(CONTROLLER)
+
+    in_wire_world(main)

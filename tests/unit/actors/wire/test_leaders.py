@@ -1,0 +1,231 @@
+"""What clients ask the leader of a partition on the wire: DeleteRecords, DescribeProducers, OffsetForLeaderEpoch."""
+
+import pytest
+
+from eagleray.actors.wire.handlers import (
+    delete_records,
+    describe_log_dirs,
+    describe_producers,
+    offset_for_leader_epoch,
+)
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.partitions.events import DeleteRecords, DescribePartition, DescribeProducers, EpochEndOffset
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.messages import describe_producers as producers
+from eagleray.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from eagleray.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from eagleray.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.support.client_world import GROUPS, LEADER_A, Fate
+from tests.support.wire_calls import in_wire_world
+
+ORDERS = [TopicPartition("orders", number) for number in range(3)]
+
+
+def places(world):
+    """The numbers of one partition of orders that LEADER_A leads, and of one that it does not."""
+    here = [partition.partition for partition in ORDERS if world.image.leader_of(partition) == LEADER_A]
+    elsewhere = [partition.partition for partition in ORDERS if world.image.leader_of(partition) != LEADER_A]
+    return here[0], elsewhere[0]
+
+
+# DeleteRecords
+
+
+def deletion(*partitions, topic="orders"):
+    wanted = tuple(DeleteRecordsPartition(number, offset) for number, offset in partitions)
+    return DeleteRecordsRequest((DeleteRecordsTopic(topic, wanted),), timeout_ms=1000)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_records_are_deleted_where_the_partition_is_led(version):
+    async def main(world):
+        here, elsewhere = places(world)
+        await world.produce(ORDERS[here], 5)
+        request = deletion((here, 2), (elsewhere, 2), (9, 2), (-1, 2))
+        response = await world.request(delete_records, request, version=version)
+        (topic,) = response.topics
+        assert [(each.partition_index, each.low_watermark, each.error_code) for each in topic.partitions] == [
+            (here, 2, ErrorCode.NONE),
+            (elsewhere, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            (9, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (-1, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
+
+    in_wire_world(main)
+
+
+def test_all_records_are_deleted_but_none_that_are_not_there():
+    async def main(world):
+        here, _ = places(world)
+        await world.produce(ORDERS[here], 5)
+        response = await world.request(delete_records, deletion((here, 6)))
+        assert response.topics[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        response = await world.request(delete_records, deletion((here, -1)))
+        assert response.topics[0].partitions[0].low_watermark == 5
+
+    in_wire_world(main)
+
+
+def test_records_of_internal_topics_stay():
+    async def main(world):
+        response = await world.request(delete_records, deletion((0, -1), topic="__consumer_offsets"), node=GROUPS)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    in_wire_world(main)
+
+
+# DescribeProducers
+
+
+def test_producers_are_described_where_the_partition_is_led():
+    async def main(world):
+        here, elsewhere = places(world)
+        producer = await world.open_transaction("billing", ORDERS[here])
+        request = producers.DescribeProducersRequest((producers.TopicRequest("orders", (here, elsewhere, 9)),))
+        response = await world.request(describe_producers, request)
+        found, *refused = response.topics[0].partitions
+        (state,) = found.active_producers
+        assert (state.producer_id, state.producer_epoch) == (producer.producer_id, producer.epoch)
+        assert (state.last_sequence, state.current_txn_start_offset, state.coordinator_epoch) == (0, 0, -1)
+        assert [each.error_code for each in refused] == [
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert all(each.error_message for each in refused)
+
+    in_wire_world(main)
+
+
+def test_producers_of_internal_topics_are_not_told_of():
+    async def main(world):
+        request = producers.DescribeProducersRequest((producers.TopicRequest("__consumer_offsets", (0,)),))
+        response = await world.request(describe_producers, request, node=GROUPS)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    in_wire_world(main)
+
+
+# OffsetForLeaderEpoch
+
+
+def epochs(*wanted):
+    partitions = tuple(OffsetForLeaderPartition(number, current, epoch) for number, current, epoch in wanted)
+    return OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic("orders", partitions),))
+
+
+@pytest.mark.parametrize("version", range(2, 5))
+def test_the_end_of_an_epoch_is_told_where_the_partition_is_led(version):
+    async def main(world):
+        here, elsewhere = places(world)
+        epoch = world.image.leader_epoch_of(ORDERS[here])
+        await world.produce(ORDERS[here], 5)
+        request = epochs((here, epoch, epoch), (elsewhere, -1, 0), (9, -1, 0), (here, epoch + 1, epoch))
+        response = await world.request(offset_for_leader_epoch, request, version=version)
+        found = [
+            (each.partition, each.error_code, each.leader_epoch, each.end_offset)
+            for each in response.topics[0].partitions
+        ]
+        assert found == [
+            (here, ErrorCode.NONE, epoch, 5),
+            (elsewhere, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1),
+            (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1),
+            (here, ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1),
+        ]
+
+    in_wire_world(main)
+
+
+def test_an_epoch_ends_where_the_next_leader_began_to_write():
+    async def main(world):
+        here, _ = places(world)
+        epoch = world.image.leader_epoch_of(ORDERS[here])
+        await world.produce(ORDERS[here], 5)
+        world.restart(LEADER_A)
+        await world.produce(ORDERS[here], 2)
+        response = await world.request(offset_for_leader_epoch, epochs((here, -1, epoch), (here, epoch, epoch)))
+        ended, fenced = response.topics[0].partitions
+        assert (ended.leader_epoch, ended.end_offset) == (epoch, 5)
+        assert fenced.error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+    in_wire_world(main)
+
+
+# DescribeLogDirs
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_the_directory_is_described_with_what_is_led_here(version):
+    async def main(world):
+        here, _ = places(world)
+        await world.produce(ORDERS[here], 5)
+        everything = DescribeLogDirsRequest(None)
+        (result,) = (await world.request(describe_log_dirs, everything, version=version)).results
+        sizes = {
+            TopicPartition(topic.name, each.partition_index): each.partition_size
+            for topic in result.topics
+            for each in topic.partitions
+        }
+        led = {name for name in world.image.led_by(LEADER_A) if not name.topic.startswith("__")}
+        assert set(sizes) == led
+        assert [name for name, size in sizes.items() if size] == [ORDERS[here]]
+        if version >= 4:
+            assert 0 < result.usable_bytes <= result.total_bytes
+
+    in_wire_world(main)
+
+
+def test_of_a_directory_only_the_partitions_asked_for_are_described():
+    async def main(world):
+        request = DescribeLogDirsRequest(
+            (DescribableLogDirTopic("orders", (0, 1, 2)), DescribableLogDirTopic("x", (0,)))
+        )
+        (result,) = (await world.request(describe_log_dirs, request)).results
+        (topic,) = result.topics
+        led = [name.partition for name in ORDERS if world.image.leader_of(name) == LEADER_A]
+        assert [each.partition_index for each in topic.partitions] == led
+
+    in_wire_world(main)
+
+
+# A leader that does not answer
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind", "request_of"),
+    [
+        (delete_records, DeleteRecords, lambda number: deletion((number, 0))),
+        (offset_for_leader_epoch, EpochEndOffset, lambda number: epochs((number, -1, 0))),
+        (
+            describe_producers,
+            DescribeProducers,
+            lambda number: producers.DescribeProducersRequest((producers.TopicRequest("orders", (number,)),)),
+        ),
+    ],
+)
+def test_a_client_looks_again_for_a_leader_that_does_not_answer(handler, kind, request_of):
+    async def main(world):
+        here, _ = places(world)
+        world.network.plan(kind, Fate.REPLY_LOST)
+        response = await world.request(handler, request_of(here))
+        assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    in_wire_world(main)
+
+
+def test_a_partition_whose_leader_does_not_answer_is_not_in_the_directory():
+    async def main(world):
+        here, _ = places(world)
+        world.network.plan(DescribePartition, Fate.REQUEST_LOST)
+        request = DescribeLogDirsRequest((DescribableLogDirTopic("orders", (here,)),))
+        (result,) = (await world.request(describe_log_dirs, request)).results
+        assert result.topics == ()
+
+    in_wire_world(main)
