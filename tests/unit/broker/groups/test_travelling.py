@@ -12,6 +12,7 @@ from eagleray.broker.groups.events import (
     DeleteOffsets,
     FetchOffsets,
     GroupsListed,
+    ListedGroup,
     ListGroups,
     OffsetsCommitted,
     OffsetsFetched,
@@ -30,12 +31,14 @@ MESSAGES = [
     CommitTransactionOffsets(1, "g", "t", PRODUCER, OFFSETS, 3, "m", "host", 2),
     FetchOffsets(1, "g", (ORDERS_0,), True),
     FetchOffsets(1, "g"),
+    FetchOffsets(1, "g", None, False, "m", 3),
     DeleteOffsets(1, "g", (ORDERS_0,)),
     DeleteGroup(1, "g"),
     ListGroups(1),
+    ListGroups(1, ("Stable",), ("classic",), ("consumer",)),
     OffsetsCommitted(1, ErrorCode.NONE, (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)),
     OffsetsFetched(1, ErrorCode.NONE, (CommittedOffset(ORDERS_0, ErrorCode.NONE, 5, 3, "m"),)),
-    GroupsListed(1, ErrorCode.NONE, ("g",)),
+    GroupsListed(1, ErrorCode.NONE, (ListedGroup("g", "classic", "Empty", ""),)),
 ]
 ON_THE_LANE = (
     coordinator_events.Request | coordinator_events.Reply | events.Request | events.Reply | leader_events.Produce
