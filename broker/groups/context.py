@@ -92,7 +92,9 @@ class GroupContext:
         records = tuple((encode_key(group, partition), None) for partition in partitions)
         self.log(OffsetsAppend(shard, self._next_token, group, changes, answer=answer), records)
 
-    def log_members(self, shard: Shard, group: str, records: tuple[LogRecord, ...], finished: Finished) -> None:
+    def log_members(
+        self, shard: Shard, group: str, records: tuple[LogRecord, ...], finished: Finished | None = None
+    ) -> None:
         """Have something logged of a group's members; `finished` is told when it counts, or that it never will."""
         self.log(OffsetsAppend(shard, self._next_token, group, (), members=records, finished=finished), records)
 

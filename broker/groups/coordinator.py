@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from eagleray.broker.groups.classic.kind import ClassicGroups
 from eagleray.broker.groups.committing import CommitServer
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.groups.context import GroupContext
@@ -38,7 +39,7 @@ from eagleray.protocol.records import RecordBatch
 
 _NONE = ErrorCode.NONE
 
-KINDS: Final[tuple[type[GroupKind], ...]] = ()
+KINDS: Final[tuple[type[GroupKind], ...]] = (ClassicGroups,)
 """The protocols by which groups have members."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from eagleray.broker.groups.classic.events import ClassicReply, ClassicRequest
 from eagleray.broker.groups.membership import NO_GENERATION, NO_MEMBER
 from eagleray.broker.groups.state import OffsetsState
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
@@ -99,7 +100,7 @@ class ListGroups(Message, frozen=True, tag=True):
 
 
 Commit: TypeAlias = CommitOffsets | CommitTransactionOffsets
-Request: TypeAlias = Commit | FetchOffsets | DeleteOffsets | DeleteGroup | ListGroups | WriteMarkers
+Request: TypeAlias = Commit | FetchOffsets | DeleteOffsets | DeleteGroup | ListGroups | WriteMarkers | ClassicRequest
 
 
 class OffsetsLogged(Message, frozen=True, tag=True):
@@ -247,5 +248,5 @@ class GroupsListed(Message, frozen=True, tag=True):
     groups: tuple[ListedGroup, ...] = ()
 
 
-Reply: TypeAlias = OffsetsCommitted | OffsetsFetched | GroupsListed | MarkersAnswered
+Reply: TypeAlias = OffsetsCommitted | OffsetsFetched | GroupsListed | MarkersAnswered | ClassicReply
 Effect: TypeAlias = LogOffsets | LogMarkers | VerifyTransaction | Reply

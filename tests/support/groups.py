@@ -21,6 +21,7 @@ from eagleray.broker.groups.events import (
     Effect,
     Event,
     FetchOffsets,
+    ListedGroup,
     ListGroups,
     LogMarkers,
     LogOffsets,
@@ -280,9 +281,12 @@ class GroupDriver:
         return {found.partition for found in answers if found.error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT}
 
     def groups(self) -> tuple[str, ...]:
-        request_id = self._request(ListGroups)
+        return tuple(group.name for group in self.listed())
+
+    def listed(self, **filters: object) -> tuple[ListedGroup, ...]:
+        request_id = self._request(ListGroups, **filters)
         assert self.error_of(request_id) is ErrorCode.NONE
-        return tuple(group.name for group in self.replies[request_id].groups)
+        return self.replies[request_id].groups
 
 
 def answer_to(question: VerifyTransaction, error_code: ErrorCode = ErrorCode.NONE) -> TransactionVerified:
