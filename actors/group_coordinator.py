@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from typing import Any, ClassVar
 
 from eagleray.actors.internal_topic import InternalTopic
@@ -13,7 +14,6 @@ from eagleray.actors.verifying import Verifier
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS
-from eagleray.broker.groups import log_records
 from eagleray.broker.groups.coordinator import GroupCoordinator
 from eagleray.broker.groups.events import (
     LogMarkers,
@@ -47,7 +47,7 @@ class GroupCoordinatorShell(Shell):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self._machine = GroupCoordinator(group_config(host.spec.settings))
+        self._machine = GroupCoordinator(group_config(host.spec.settings), lambda: str(uuid.uuid4()))
         self._topic = InternalTopic(
             host,
             CONSUMER_OFFSETS,
@@ -55,7 +55,7 @@ class GroupCoordinatorShell(Shell):
             assigned=OffsetsAssigned,
             loaded=self._loaded,
             resigned=OffsetsResigned,
-            replay=log_records.replay,
+            replay=self._machine.replay,
         )
         self._verifier = Verifier(host, self.post)
 

@@ -53,6 +53,10 @@ MEANINGS = {
     "offset.metadata.max.bytes": "How long the text beside a committed offset may be.",
     "offsets.retention.minutes": "How long the offsets of a group without members are kept.",
     "offsets.retention.check.interval.ms": "How often to look for offsets that expired.",
+    "group.min.session.timeout.ms": "The shortest session that a member of a group may ask for.",
+    "group.max.session.timeout.ms": "The longest session that a member of a group may ask for.",
+    "group.max.size": "How many members a group may have.",
+    "group.initial.rebalance.delay.ms": "How long the first generation of an empty group waits for more members.",
     # Topics and metadata
     "num.partitions": "How many partitions a topic has whose creator names no number.",
     "dedicated.nodes.limit": "How many partitions may have an actor of their own. Ours.",

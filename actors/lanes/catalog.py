@@ -8,6 +8,7 @@ from eagleray.actors import messages
 from eagleray.broker.controller import events as controller
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.groups import events as groups
+from eagleray.broker.groups.classic import events as classic_groups
 from eagleray.broker.partitions import events as partitions
 from eagleray.broker.transactions import events as transactions
 from eagleray.broker.transactions import producer_ids
@@ -42,6 +43,11 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
         groups.DeleteOffsets,
         groups.DeleteGroup,
         groups.ListGroups,
+        classic_groups.JoinGroup,
+        classic_groups.SyncGroup,
+        classic_groups.Heartbeat,
+        classic_groups.LeaveGroup,
+        classic_groups.DescribeGroup,
         messages.WriteGroupMarkers,
     ),
     Role.CONTROLLER: (
@@ -78,6 +84,11 @@ REPLIES: Final[tuple[type, ...]] = (
     groups.OffsetsCommitted,
     groups.OffsetsFetched,
     groups.GroupsListed,
+    classic_groups.GroupJoined,
+    classic_groups.GroupSynced,
+    classic_groups.HeartbeatAnswered,
+    classic_groups.GroupLeft,
+    classic_groups.GroupDescribed,
     controller.PlanAnswered,
     controller.NodeRegistered,
     controller.MetadataFollowed,

@@ -14,6 +14,7 @@ from eagleray.broker.groups.events import (
     OffsetToCommit,
 )
 from eagleray.broker.groups.log_records import encode_key, encode_value
+from eagleray.broker.groups.membership import NO_MEMBERS
 from eagleray.broker.groups.shards import OffsetsAppend, Shard
 from eagleray.broker.groups.state import StoredOffset
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
@@ -97,7 +98,7 @@ class CommitServer:
     # Both
 
     def _append(self, shard: Shard, request: Commit, producer: ProducerIdentity | None, now_ms: int) -> None:
-        error_code = self._check_member(shard, request, is_transactional=producer is not None)
+        error_code = self._check_member(shard, request, now_ms, is_transactional=producer is not None)
         if error_code is not _NONE:
             self._context.reply(request.request_id, error_code)
             return
@@ -120,13 +121,16 @@ class CommitServer:
         else:
             self._context.emit(answer)
 
-    def _check_member(self, shard: Shard, request: Commit, *, is_transactional: bool) -> ErrorCode:
-        membership = self._context.membership_of(request.group)
-        if request.generation >= 0 and not membership.members and request.group not in shard.state.groups:
+    def _check_member(self, shard: Shard, request: Commit, now_ms: int, *, is_transactional: bool) -> ErrorCode:
+        membership = shard.membership_of(request.group)
+        if request.generation >= 0 and membership is NO_MEMBERS and request.group not in shard.state.groups:
             return ErrorCode.ILLEGAL_GENERATION
-        return membership.check_commit(
+        error_code = membership.check_commit(
             request.generation, request.member_id, request.group_instance_id, is_transactional=is_transactional
         )
+        if error_code is _NONE and not is_transactional:
+            membership.commit_taken(request.member_id, now_ms)
+        return error_code
 
     def _encode(self, group: str, offset: OffsetToCommit, now_ms: int) -> tuple[bytes, bytes] | ErrorCode:
         """Make the record of an offset, whatever its value: what a client may commit is not for the broker to say."""

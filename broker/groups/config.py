@@ -13,8 +13,14 @@ LONGEST_TEXT: Final = (2**15 - 1) // 4
 """How many characters surely fit into a text of Kafka's records, which has two bytes for its length."""
 
 
+LONGEST_TIME_MS: Final = 2**31 - 1
+"""What fits into the four bytes that Kafka's records have for a timeout."""
+
+_MAY_BE_NOTHING: Final = frozenset({"offset_metadata_max_bytes", "group_initial_rebalance_delay_ms"})
+
+
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How groups are spread, and how long what they have committed is kept."""
+    """How groups are spread, how long what they have committed is kept, and what their members may ask for."""
 
     offsets_topic_num_partitions: int = 50
     offset_metadata_max_bytes: int = 4096
@@ -25,13 +31,27 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     producer_id_expiration_ms: int = _DAY_MS
     """How long to remember the epoch of a producer that has no transaction open; the log has the same setting."""
 
+    group_min_session_timeout_ms: int = 6000
+    group_max_session_timeout_ms: int = 30 * _MINUTE_MS
+    group_max_size: int = 2**31 - 1
+    group_initial_rebalance_delay_ms: int = 0
+    """How long the first generation of an empty group waits for more members to come.
+
+    Kafka waits for three seconds. A small cluster wants to begin at once, and members that come a moment later are
+    taken in by one more rebalance.
+    """
+
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            least = 0 if name == "offset_metadata_max_bytes" else 1
+            least = 0 if name in _MAY_BE_NOTHING else 1
             if getattr(self, name) < least:
                 raise ValueError(f"{name} has to be {least} or more")
         if self.offset_metadata_max_bytes > LONGEST_TEXT:
             raise ValueError(f"offset_metadata_max_bytes has to be {LONGEST_TEXT} or less: records hold no longer text")
+        if self.group_max_session_timeout_ms > LONGEST_TIME_MS:
+            raise ValueError(f"group_max_session_timeout_ms has to be {LONGEST_TIME_MS} or less: records hold no more")
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ValueError("group_min_session_timeout_ms has to be group_max_session_timeout_ms or less")
 
     @property
     def offsets_retention_ms(self) -> int:

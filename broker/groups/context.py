@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Final
 
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.groups.events import Effect, LogOffsets, OffsetsCommitted
-from eagleray.broker.groups.log_records import apply_change, encode_key
-from eagleray.broker.groups.membership import NO_MEMBERS, Membership
-from eagleray.broker.groups.shards import Append, MarkersAppend, OffsetsAppend, Shard, ShardTable
+from eagleray.broker.groups.log_records import apply_change, apply_members, encode_key
+from eagleray.broker.groups.membership import LogRecord
+from eagleray.broker.groups.shards import Append, Finished, MarkersAppend, OffsetsAppend, Shard, ShardTable
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.partitions.events import MarkersAnswered
 from eagleray.protocol.errors import ErrorCode
@@ -38,10 +38,10 @@ class GroupContext:
     verification of its transaction.
     """
 
-    def __init__(self, config: GroupConfig, memberships: Mapping[str, Membership]) -> None:
+    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
         self.config = config
+        self.new_id = new_id
         self.shards = ShardTable(config.offsets_topic_num_partitions)
-        self.memberships = memberships
         self.appends: dict[int, Append] = {}
         """All that is under way, by token."""
         self._next_token = 0
@@ -53,10 +53,6 @@ class GroupContext:
         effects = self._effects.copy()
         self._effects.clear()
         return effects
-
-    def membership_of(self, group: str) -> Membership:
-        """Return who is in a group."""
-        return self.memberships.get(group, NO_MEMBERS)
 
     def reply(self, request_id: int, error_code: ErrorCode) -> None:
         """Answer a commit or a deletion that nothing came of."""
@@ -96,17 +92,50 @@ class GroupContext:
         records = tuple((encode_key(group, partition), None) for partition in partitions)
         self.log(OffsetsAppend(shard, self._next_token, group, changes, answer=answer), records)
 
-    def finish_offsets(self, append: OffsetsAppend, error_code: ErrorCode) -> None:
-        """Let offsets count that are in the log, and answer; what did not get there changes nothing."""
+    def log_members(
+        self, shard: Shard, group: str, records: tuple[LogRecord, ...], finished: Finished | None = None
+    ) -> None:
+        """Have something logged of a group's members; `finished` is told when it counts, or that it never will."""
+        self.log(OffsetsAppend(shard, self._next_token, group, (), members=records, finished=finished), records)
+
+    def log_deletion(
+        self, shard: Shard, group: str, partitions: list[TopicPartition], answer: OffsetsCommitted | None = None
+    ) -> None:
+        """Have offsets of a group deleted, and the group itself, which has no members and is live no more.
+
+        Whoever joins meanwhile finds no such group, and what is logged of the new one comes behind the tombstones. If
+        they are lost, the group is live again, unless there is a new one.
+        """
+        gone = shard.live.pop(group, None)
+        members = () if gone is None else gone.tombstones()
+
+        def finished(error_code: ErrorCode, now_ms: int) -> None:  # noqa: ARG001 - whenever it is
+            if error_code is not _NONE and gone is not None and shard.is_loaded:
+                shard.live.setdefault(group, gone)
+
+        changes = tuple((partition, None) for partition in partitions)
+        records = (*((encode_key(group, partition), None) for partition in partitions), *members)
+        if records:
+            append = OffsetsAppend(shard, self._next_token, group, changes, None, answer, members, finished)
+            self.log(append, records)
+        elif answer is not None:
+            self.emit(answer)
+
+    def finish_offsets(self, append: OffsetsAppend, error_code: ErrorCode, now_ms: int) -> None:
+        """Let count what is in the log, and answer; what did not get there changes nothing."""
         answer = append.answer
         if error_code is _NONE:
             state, producer, group = append.shard.state, append.producer, append.group
             for partition, offset in append.changes:
                 apply_change(state, producer, group, partition, offset)
+            for key, value in append.members:
+                apply_members(state, key, value)
             if answer is not None:
                 self.emit(answer)
         elif answer is not None:
             self.reply(answer.request_id, error_code)
+        if append.finished is not None:
+            append.finished(error_code, now_ms)
 
     # Markers
 

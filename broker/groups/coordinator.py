@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
+from eagleray.broker.groups.classic.kind import ClassicGroups
 from eagleray.broker.groups.committing import CommitServer
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.groups.context import GroupContext
@@ -26,14 +27,20 @@ from eagleray.broker.groups.events import (
     OffsetsResigned,
 )
 from eagleray.broker.groups.housekeeping import Housekeeping
+from eagleray.broker.groups.kinds import GroupKind
+from eagleray.broker.groups.log_records import replay
 from eagleray.broker.groups.marking import MarkerServer
-from eagleray.broker.groups.membership import Membership
 from eagleray.broker.groups.requests import RequestServer
 from eagleray.broker.groups.shards import Append, MarkersAppend, OffsetsAppend, Shard
+from eagleray.broker.groups.state import OffsetsState
 from eagleray.broker.partitions.events import Tick, TransactionVerified, WriteMarkers
 from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import RecordBatch
 
 _NONE = ErrorCode.NONE
+
+KINDS: Final[tuple[type[GroupKind], ...]] = (ClassicGroups,)
+"""The protocols by which groups have members."""
 
 
 class GroupCoordinator:
@@ -45,12 +52,16 @@ class GroupCoordinator:
     told. After a restart: the loaded log is the state; offsets of transactions whose marker is not there yet are
     pending until it comes.
 
-    Who is in a group is asked of `memberships`, which is somebody else's; a group that it does not have has no members.
+    Members are the business of the kinds of groups (`GroupKind`), each with requests and records of its own.
     """
 
-    def __init__(self, config: GroupConfig, memberships: Mapping[str, Membership] | None = None) -> None:
-        self._context = GroupContext(config, {} if memberships is None else memberships)
+    def __init__(
+        self, config: GroupConfig, new_id: Callable[[], str], kinds: Iterable[type[GroupKind]] = KINDS
+    ) -> None:
+        """Begin with nothing to lead; `new_id` gives a text each time that nobody was ever given."""
+        self._context = GroupContext(config, new_id)
         self._shards = self._context.shards
+        self._kinds = [kind(self._context) for kind in kinds]
         self._housekeeping = Housekeeping(self._context)
         self._markers = MarkerServer(self._context)
         commits, requests = CommitServer(self._context), RequestServer(self._context)
@@ -72,11 +83,22 @@ class GroupCoordinator:
             OffsetsOfTopicDeleted: self._on_topics_deleted,
             Tick: self._on_tick,
         }
+        for kind in self._kinds:
+            self._handlers |= kind.handlers()
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event and return what it makes necessary, in order."""
         self._handlers[type(event)](event, now_ms)
         return self._context.drain()
+
+    def replay(self, batches: Iterable[RecordBatch]) -> OffsetsState:
+        """Give what a log comes to, for `OffsetsLoaded`; it changes nothing here, and may run in another thread."""
+        return replay(batches, self._registered(OffsetsState()))
+
+    def _registered(self, state: OffsetsState) -> OffsetsState:
+        for kind in self._kinds:
+            kind.register(state)
+        return state
 
     # The log's answers
 
@@ -109,7 +131,7 @@ class GroupCoordinator:
     def _finish(self, append: Append, now_ms: int) -> None:
         assert append.outcome is not None
         if isinstance(append, OffsetsAppend):
-            self._context.finish_offsets(append, append.outcome)
+            self._context.finish_offsets(append, append.outcome, now_ms)
         else:
             self._context.finish_markers(append, append.outcome, now_ms)
 
@@ -122,12 +144,14 @@ class GroupCoordinator:
                 self._close(known, now_ms)
             self._shards.open(event.offsets_partition, event.epoch)
 
-    def _on_loaded(self, event: OffsetsLoaded, now_ms: int) -> None:  # noqa: ARG002 - all handlers take the time
+    def _on_loaded(self, event: OffsetsLoaded, now_ms: int) -> None:
         shard = self._shards.by_partition.get(event.offsets_partition)
         if shard is None or shard.epoch != event.epoch or shard.is_loaded:
             return
-        shard.load(event.state)
+        shard.load(self._registered(event.state))
         self._context.begin_behind(event.state.next_position)
+        for kind in self._kinds:
+            kind.loaded(shard, now_ms)
         # Nobody can have committed anything here since they were deleted.
         shard.deleted_topics = dict.fromkeys(shard.deleted_topics, self._context.next_token)
         self._housekeeping.delete_topics(shard)
@@ -140,6 +164,9 @@ class GroupCoordinator:
     def _close(self, shard: Shard, now_ms: int) -> None:
         """Forget a partition that is no longer led here, and tell everybody who waits on it."""
         del self._shards.by_partition[shard.offsets_partition]
+        shard.is_loaded = False
+        for kind in self._kinds:
+            kind.closed(shard, now_ms)
         for append in shard.in_flight:
             # An answer of the log that waited for an earlier one stays true.
             if append.outcome is None:
@@ -151,13 +178,15 @@ class GroupCoordinator:
 
     # The rest
 
-    def _on_markers(self, event: WriteMarkers, now_ms: int) -> None:  # noqa: ARG002 - as above
+    def _on_markers(self, event: WriteMarkers, now_ms: int) -> None:  # noqa: ARG002 - all handlers take the time
         self._markers.write(event)
 
     def _on_topics_deleted(self, event: OffsetsOfTopicDeleted, now_ms: int) -> None:  # noqa: ARG002 - as above
         self._housekeeping.topics_deleted(event.topics)
 
     def _on_tick(self, event: Tick, now_ms: int) -> None:  # noqa: ARG002 - it says no more than that time has passed
+        for kind in self._kinds:
+            kind.tick(now_ms)
         self._housekeeping.tick(now_ms)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from eagleray.broker.groups.classic.events import ClassicReply, ClassicRequest
 from eagleray.broker.groups.membership import NO_GENERATION, NO_MEMBER
 from eagleray.broker.groups.state import OffsetsState
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
@@ -66,6 +67,9 @@ class FetchOffsets(Message, frozen=True, tag=True):
     group: str
     partitions: tuple[TopicPartition, ...] | None = None
     require_stable: bool = False
+    member_id: str | None = None
+    member_epoch: int = NO_GENERATION
+    """A member of a group that is not of the classic kind says who it is; others need not."""
 
 
 class DeleteOffsets(Message, frozen=True, tag=True):
@@ -84,13 +88,19 @@ class DeleteGroup(Message, frozen=True, tag=True):
 
 
 class ListGroups(Message, frozen=True, tag=True):
-    """Somebody wants the names of all groups that are coordinated here."""
+    """Somebody wants to know which groups are coordinated here; of each filter, nothing at all means everything.
+
+    States, kinds and protocol types are compared as Kafka does it, whatever their case.
+    """
 
     request_id: int
+    states: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    protocol_types: tuple[str, ...] = ()
 
 
 Commit: TypeAlias = CommitOffsets | CommitTransactionOffsets
-Request: TypeAlias = Commit | FetchOffsets | DeleteOffsets | DeleteGroup | ListGroups | WriteMarkers
+Request: TypeAlias = Commit | FetchOffsets | DeleteOffsets | DeleteGroup | ListGroups | WriteMarkers | ClassicRequest
 
 
 class OffsetsLogged(Message, frozen=True, tag=True):
@@ -221,13 +231,22 @@ class OffsetsFetched(Message, frozen=True, tag=True):
     offsets: tuple[CommittedOffset, ...] = ()
 
 
+class ListedGroup(Message, frozen=True):
+    """A group in a list; one that has only offsets is an empty classic group without a protocol type."""
+
+    name: str
+    kind: str
+    state: str
+    protocol_type: str
+
+
 class GroupsListed(Message, frozen=True, tag=True):
     """The answer to `ListGroups`."""
 
     request_id: int
     error_code: ErrorCode
-    groups: tuple[str, ...] = ()
+    groups: tuple[ListedGroup, ...] = ()
 
 
-Reply: TypeAlias = OffsetsCommitted | OffsetsFetched | GroupsListed | MarkersAnswered
+Reply: TypeAlias = OffsetsCommitted | OffsetsFetched | GroupsListed | MarkersAnswered | ClassicReply
 Effect: TypeAlias = LogOffsets | LogMarkers | VerifyTransaction | Reply

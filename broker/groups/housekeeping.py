@@ -9,9 +9,13 @@ from eagleray.broker.groups.shards import OffsetsAppend, Shard
 from eagleray.broker.groups.state import NO_TIME, Group, StoredOffset
 from eagleray.broker.identities import TopicPartition
 
+_NOTHING = Group()
+
 
 class Housekeeping:
     """Deletes the offsets that nobody uses any more, and those of deleted topics, and forgets idle producers.
+
+    A group that has neither members nor offsets any more is deleted whole.
 
     A tombstone follows nothing that is under way for its partition: it was decided on without knowing of that. What a
     lost tombstone should have deleted is found again at a later tick.
@@ -41,19 +45,28 @@ class Housekeeping:
         if shard is None:
             return
         shard.state.forget_producers(now_ms - config.producer_id_expiration_ms)
-        latest_ms = now_ms - config.offsets_retention_ms
         in_flight = shard.partitions_in_flight()
-        for name, group in shard.state.groups.items():
-            if group.pending or self._context.membership_of(name).members:
+        for name in {*shard.state.groups, *shard.live}:
+            membership = shard.membership_of(name)
+            group = shard.state.groups.get(name, _NOTHING)
+            if group.pending or membership.has_members:
                 continue
-            busy = in_flight.get(name, ())
-            expired = [
-                partition
-                for partition, offset in group.offsets.items()
-                if partition not in busy and _is_expired(offset, latest_ms, now_ms)
-            ]
-            if expired:
+            expired = self._expired(group, membership.empty_since_ms, in_flight.get(name, set()), now_ms)
+            if len(expired) == len(group.offsets) and name not in in_flight and membership.tombstones():
+                self._context.log_deletion(shard, name, expired)
+            elif expired:
                 self._context.log_tombstones(shard, name, expired)
+
+    def _expired(
+        self, group: Group, empty_since_ms: int, busy: set[TopicPartition], now_ms: int
+    ) -> list[TopicPartition]:
+        latest_ms = now_ms - self._context.config.offsets_retention_ms
+        is_recent = empty_since_ms > latest_ms
+        return [
+            partition
+            for partition, offset in group.offsets.items()
+            if partition not in busy and _is_expired(offset, latest_ms, now_ms, group_is_recent=is_recent)
+        ]
 
     # Deleted topics
 
@@ -89,10 +102,10 @@ def _topics_to_come(shard: Shard) -> set[str]:
     }
 
 
-def _is_expired(offset: StoredOffset, latest_ms: int, now_ms: int) -> bool:
+def _is_expired(offset: StoredOffset, latest_ms: int, now_ms: int, *, group_is_recent: bool) -> bool:
     if offset.expires_ms != NO_TIME:
         return offset.expires_ms <= now_ms
-    return offset.committed_ms <= latest_ms
+    return not group_is_recent and offset.committed_ms <= latest_ms
 
 
 def _is_doomed(group: Group, partition: TopicPartition, deleted: dict[str, int]) -> bool:

@@ -74,13 +74,13 @@ def decode_value(value: bytes, position: int) -> StoredOffset:
     )
 
 
-def replay(batches: Iterable[RecordBatch]) -> OffsetsState:
+def replay(batches: Iterable[RecordBatch], state: OffsetsState | None = None) -> OffsetsState:
     """Give what a log comes to, read from its beginning to its end, uncommitted transactions and markers included.
 
-    Offsets whose marker is not there are pending in what comes out. Keys that are not about offsets are skipped: they
-    belong to somebody else, or a newer version has left them.
+    Offsets whose marker is not there are pending in what comes out. Keys that are not about offsets go to whoever is
+    registered for their type in the state to begin with; others are skipped, for a newer version has left them.
     """
-    state = OffsetsState()
+    state = OffsetsState() if state is None else state
     for batch in batches:
         if batch.header.is_control:
             _replay_marker(state, batch)
@@ -108,10 +108,21 @@ def _replay_records(state: OffsetsState, batch: RecordBatch) -> None:
 
 def apply_record(state: OffsetsState, producer: ProducerIdentity | None, record: Record) -> None:
     """Take one record that is in the log, written by a producer in a transaction or by nobody in particular."""
-    place = None if record.key is None else decode_key(record.key)
-    if place is not None:
+    if record.key is None:
+        return
+    place = decode_key(record.key)
+    if place is None:
+        apply_members(state, record.key, record.value)
+    else:
         offset = None if record.value is None else decode_value(record.value, record.offset)
         apply_change(state, producer, *place, offset)
+
+
+def apply_members(state: OffsetsState, key: bytes, value: bytes | None) -> None:
+    """Take a record about members that is in the log; the live coordinator does it by this as well."""
+    members = state.members.get(read_prefix(key))
+    if members is not None:
+        members.apply(key, value)
 
 
 def apply_change(

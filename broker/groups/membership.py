@@ -1,37 +1,99 @@
-"""Who may commit offsets for a group: members of its generation, or anybody while it has no members (KIP-447)."""
+"""What offsets have to know of a group's members: who may commit (KIP-447), and whether there is anybody at all."""
 
 from __future__ import annotations
 
-from typing import Final
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from typing import ClassVar, Final, TypeAlias
 
-import msgspec
-
+from eagleray.broker.groups.state import NO_TIME
 from eagleray.protocol.errors import ErrorCode
 
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
 
+LogRecord: TypeAlias = tuple[bytes, bytes | None]
+"""A key and a value of `__consumer_offsets`; None is a tombstone."""
 
-class Membership(msgspec.Struct, frozen=True, kw_only=True):
-    """The members of a group at one moment, as far as commits are concerned."""
 
-    generation: int = 0
-    members: frozenset[str] = frozenset()
-    static_members: dict[str, str] = {}
-    """Which member holds each group.instance.id."""
+class Membership(ABC):
+    """A group as those see it who keep its offsets, whichever protocol its members speak.
 
-    is_completing_rebalance: bool = False
-    """The members know their generation, and not yet what each of them is to consume."""
+    A group is of one kind at a time: `Shard.live` has the one `Membership` of each group that has, or has had, members.
+    A group that is not there has offsets and nothing else.
+    """
 
+    kind: ClassVar[str]
+    """What Kafka calls this kind of group to those who list groups."""
+
+    @property
+    @abstractmethod
+    def has_members(self) -> bool:
+        """Whether anybody is in the group; then it cannot be deleted, and its offsets do not expire."""
+
+    @property
+    @abstractmethod
+    def state_name(self) -> str:
+        """What Kafka calls the state that the group is in."""
+
+    @property
+    @abstractmethod
+    def protocol_type(self) -> str:
+        """What the members have come together for; consumers say "consumer"."""
+
+    @property
+    def empty_since_ms(self) -> int:
+        """When the last member went; offsets are kept from then on as if they had been committed then."""
+        return NO_TIME
+
+    @abstractmethod
     def check_commit(
         self, generation: int, member_id: str, group_instance_id: str | None, *, is_transactional: bool
     ) -> ErrorCode:
         """Say whether a commit is by somebody who may, and if not, why."""
+
+    def commit_taken(self, member_id: str, now_ms: int) -> None:  # noqa: B027 - not every kind minds
+        """Take note that somebody who may has committed outside of a transaction."""
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:  # noqa: ARG002 - for other kinds
+        """Say whether somebody may ask for offsets; most need not be members."""
+        return ErrorCode.NONE
+
+    def check_delete_offsets(self) -> ErrorCode:
+        """Say whether offsets may be deleted at all, before it is asked for each topic whether somebody reads it."""
+        return ErrorCode.NONE
+
+    @abstractmethod
+    def subscribes_to(self, topic: str) -> bool:
+        """Whether a member reads a topic, or may do so for all that is known."""
+
+    @abstractmethod
+    def tombstones(self) -> tuple[LogRecord, ...]:
+        """The records after which the log knows nothing of the group's members."""
+
+
+class GenerationMembership(Membership):
+    """Members of numbered generations: a commit has to name the current one, and somebody who is in it."""
+
+    generation: int
+    members: Collection[str]
+    static_members: Mapping[str, str]
+    """Which member holds each group.instance.id."""
+
+    @property
+    @abstractmethod
+    def is_completing_rebalance(self) -> bool:
+        """Whether the members know their generation, and not yet what each of them is to consume."""
+
+    def check_commit(
+        self, generation: int, member_id: str, group_instance_id: str | None, *, is_transactional: bool
+    ) -> ErrorCode:
+        """Take members of the current generation, and anybody without a generation while there are no members."""
         if generation < 0 and not self.members:
             # An admin, or a consumer that chose its partitions itself.
             return ErrorCode.NONE
         if generation >= 0 or member_id or group_instance_id is not None:
-            error_code = self._check_member(member_id, group_instance_id)
+            error_code = self.check_member(member_id, group_instance_id)
             if error_code is not ErrorCode.NONE:
                 return error_code
             if generation != self.generation:
@@ -43,7 +105,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def _check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Say whether somebody is a member, and not one whose place another instance has taken."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is not None and holder != member_id:
@@ -53,4 +116,25 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-NO_MEMBERS: Final = Membership()
+class OffsetsOnly(GenerationMembership):
+    """A group that nobody has ever joined: only its offsets are known."""
+
+    kind: ClassVar = "classic"
+    generation = 0
+    members: Collection[str] = ()
+    static_members: Mapping[str, str] = {}
+    has_members = False
+    is_completing_rebalance = False
+    state_name = "Empty"
+    protocol_type = ""
+
+    def subscribes_to(self, topic: str) -> bool:  # noqa: ARG002 - whatever it is
+        """Nobody is there to read anything."""
+        return False
+
+    def tombstones(self) -> tuple[LogRecord, ...]:
+        """The log has nothing but offsets."""
+        return ()
+
+
+NO_MEMBERS: Final = OffsetsOnly()

@@ -9,16 +9,19 @@ from eagleray.broker.groups.events import (
     DeleteOffsets,
     FetchOffsets,
     GroupsListed,
+    ListedGroup,
     ListGroups,
     OffsetsCommitted,
     OffsetsFetched,
 )
+from eagleray.broker.groups.membership import Membership
 from eagleray.broker.groups.shards import Shard
 from eagleray.broker.groups.state import Group
 from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.errors import ErrorCode
 
 _NONE = ErrorCode.NONE
+_SUBSCRIBED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 _NOTHING = Group()
 
 
@@ -36,6 +39,10 @@ class RequestServer:
         if isinstance(shard, ErrorCode):
             self._context.emit(OffsetsFetched(request.request_id, shard))
             return
+        refusal = shard.membership_of(request.group).check_fetch(request.member_id, request.member_epoch)
+        if refusal is not _NONE:
+            self._context.emit(OffsetsFetched(request.request_id, refusal))
+            return
         group = shard.state.groups.get(request.group, _NOTHING)
         unstable = _unstable_partitions(shard, request.group, group) if request.require_stable else set()
         wanted = request.partitions
@@ -47,40 +54,45 @@ class RequestServer:
     # DeleteOffsets and DeleteGroup
 
     def delete_offsets(self, request: DeleteOffsets, now_ms: int) -> None:  # noqa: ARG002 - as above
-        """Have the offsets of some partitions deleted; those that a group does not have are gone already."""
-        shard, known = self._find_deletable(request)
-        if shard is not None:
-            partitions = [partition for partition in dict.fromkeys(request.partitions) if partition in known]
-            self._delete(shard, request, partitions)
-
-    def delete_group(self, request: DeleteGroup, now_ms: int) -> None:  # noqa: ARG002 - as above
-        """Have all offsets of a group deleted."""
-        shard, known = self._find_deletable(request)
-        if shard is not None:
-            self._delete(shard, request, sorted(known))
-
-    def _find_deletable(self, request: DeleteOffsets | DeleteGroup) -> tuple[Shard | None, set[TopicPartition]]:
-        """Return the shard of a group, and the partitions that it has offsets for, unless the request is refused."""
-        shard = self._find_shard(request.group)
-        known: set[TopicPartition] = set()
+        """Have offsets deleted, but none of a topic that a member reads; those that are not there are gone already."""
+        shard = self._find_known(request)
         if isinstance(shard, ErrorCode):
-            error_code = shard
-        elif self._context.membership_of(request.group).members:
-            error_code = ErrorCode.NON_EMPTY_GROUP
-        else:
-            known = _partitions_to_come(shard, request.group)
-            error_code = _NONE if known else ErrorCode.GROUP_ID_NOT_FOUND
-        if isinstance(shard, ErrorCode) or error_code is not _NONE:
-            self._context.reply(request.request_id, error_code)
-            return None, known
-        return shard, known
-
-    def _delete(self, shard: Shard, request: DeleteOffsets | DeleteGroup, partitions: list[TopicPartition]) -> None:
-        answer = OffsetsCommitted(request.request_id, _NONE)
+            self._context.reply(request.request_id, shard)
+            return
+        membership = shard.membership_of(request.group)
+        refusal = membership.check_delete_offsets()
+        if refusal is not _NONE:
+            self._context.reply(request.request_id, refusal)
+            return
+        topics = {partition.topic for partition in request.partitions}
+        read = {topic for topic in topics if membership.subscribes_to(topic)}
+        errors = tuple(_SUBSCRIBED if partition.topic in read else _NONE for partition in request.partitions)
+        answer = OffsetsCommitted(request.request_id, _NONE, errors if read else ())
+        known = _partitions_to_come(shard, request.group)
+        wanted = [partition for partition in dict.fromkeys(request.partitions) if partition.topic not in read]
+        partitions = [partition for partition in wanted if partition in known]
         if partitions:
             self._context.log_tombstones(shard, request.group, partitions, answer)
         else:
             self._context.emit(answer)
+
+    def delete_group(self, request: DeleteGroup, now_ms: int) -> None:  # noqa: ARG002 - as above
+        """Have all offsets of a group deleted, and what the log says of its members."""
+        shard = self._find_known(request)
+        if isinstance(shard, ErrorCode):
+            self._context.reply(request.request_id, shard)
+        elif shard.membership_of(request.group).has_members:
+            self._context.reply(request.request_id, ErrorCode.NON_EMPTY_GROUP)
+        else:
+            partitions = sorted(_partitions_to_come(shard, request.group))
+            self._context.log_deletion(shard, request.group, partitions, OffsetsCommitted(request.request_id, _NONE))
+
+    def _find_known(self, request: DeleteOffsets | DeleteGroup) -> Shard | ErrorCode:
+        """Return the shard of a group that there is."""
+        shard = self._find_shard(request.group)
+        if isinstance(shard, ErrorCode) or request.group in shard.live:
+            return shard
+        return shard if _partitions_to_come(shard, request.group) else ErrorCode.GROUP_ID_NOT_FOUND
 
     # ListGroups
 
@@ -90,14 +102,30 @@ class RequestServer:
         if not all(shard.is_loaded for shard in shards):
             self._context.emit(GroupsListed(request.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             return
-        names = {name for shard in shards for name in shard.state.groups}
-        for name, membership in self._context.memberships.items():
-            if membership.members and shards.partition_of(name) in shards.by_partition:
-                names.add(name)
-        self._context.emit(GroupsListed(request.request_id, _NONE, tuple(sorted(names))))
+        groups = [
+            _listed(name, shard.membership_of(name)) for shard in shards for name in {*shard.state.groups, *shard.live}
+        ]
+        wanted = tuple(sorted((group for group in groups if _is_wanted(group, request)), key=lambda group: group.name))
+        self._context.emit(GroupsListed(request.request_id, _NONE, wanted))
 
     def _find_shard(self, group: str) -> Shard | ErrorCode:
         return self._context.shards.find(group) if group else ErrorCode.INVALID_GROUP_ID
+
+
+def _listed(name: str, membership: Membership) -> ListedGroup:
+    return ListedGroup(name, membership.kind, membership.state_name, membership.protocol_type)
+
+
+def _is_wanted(group: ListedGroup, request: ListGroups) -> bool:
+    return (
+        _is_among(group.state, request.states)
+        and _is_among(group.kind, request.kinds)
+        and _is_among(group.protocol_type, request.protocol_types)
+    )
+
+
+def _is_among(found: str, wanted: tuple[str, ...]) -> bool:
+    return not wanted or found.lower() in (name.lower() for name in wanted)
 
 
 def _unstable_partitions(shard: Shard, name: str, group: Group) -> set[TopicPartition]:

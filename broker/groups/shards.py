@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import TypeAlias
 
 import msgspec
 
 from eagleray.broker.groups.events import CommitTransactionOffsets, OffsetsCommitted
+from eagleray.broker.groups.membership import NO_MEMBERS, LogRecord, Membership
 from eagleray.broker.groups.state import OffsetsState, StoredOffset
 from eagleray.broker.hashing import partition_for_name
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
@@ -21,8 +22,12 @@ Changes: TypeAlias = tuple[tuple[TopicPartition, StoredOffset | None], ...]
 """What is to become of the offsets of some partitions; None deletes one."""
 
 
+Finished: TypeAlias = Callable[[ErrorCode, int], None]
+"""Told when something is in the log, or why it is not, and the time."""
+
+
 class OffsetsAppend(msgspec.Struct):
-    """Offsets of one group on their way to the log, and the answer that waits for them."""
+    """Offsets or members of one group on their way to the log, and the answer that waits for them."""
 
     shard: Shard
     token: int
@@ -30,6 +35,10 @@ class OffsetsAppend(msgspec.Struct):
     changes: Changes
     producer: ProducerIdentity | None = None
     answer: OffsetsCommitted | None = None
+    members: tuple[LogRecord, ...] = ()
+    """What the log is to say of the group's members."""
+
+    finished: Finished | None = None
     outcome: ErrorCode | None = None
 
 
@@ -61,7 +70,7 @@ class Shard:
     """One partition of `__consumer_offsets` at one epoch.
 
     Owns: the state that its log comes to, the appends that are under way, in the order of the log, and the commits that
-    wait until their transaction is verified.
+    wait until their transaction is verified. Holds the groups that have members, for the kinds that they are of.
     """
 
     __slots__ = (
@@ -70,6 +79,7 @@ class Shard:
         "epoch",
         "in_flight",
         "is_loaded",
+        "live",
         "offsets_partition",
         "state",
         "verifications",
@@ -80,6 +90,8 @@ class Shard:
         self.epoch = epoch
         self.is_loaded = False
         self.state = OffsetsState()
+        self.live: dict[str, Membership] = {}
+        """The groups that have, or have had, members, each of one kind."""
         self.in_flight: deque[Append] = deque()
         self.verifications: Verifications[CommitTransactionOffsets] = Verifications(verification_ids)
         self.confirmed: dict[int, int] = {}
@@ -94,6 +106,10 @@ class Shard:
         self.confirmed = {
             producer_id: producer.epoch for producer_id, producer in state.producers.items() if producer.is_open
         }
+
+    def membership_of(self, group: str) -> Membership:
+        """Return who is in a group."""
+        return self.live.get(group, NO_MEMBERS)
 
     def offsets_in_flight(self, group: str) -> Iterator[OffsetsAppend]:
         """Go over what is under way for one group."""

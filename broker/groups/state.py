@@ -5,6 +5,7 @@ The live coordinator and a recovery change it by the same few methods, each for 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Final
 
 import msgspec
@@ -56,6 +57,14 @@ class Producer(msgspec.Struct):
     """The groups in which it has pending offsets."""
 
 
+class MembersState(ABC):
+    """What the records that one kind of group keeps of its members come to."""
+
+    @abstractmethod
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Take one record that is in the log."""
+
+
 class OffsetsState(msgspec.Struct):
     """One partition of `__consumer_offsets`: nothing here that its log does not say.
 
@@ -64,6 +73,9 @@ class OffsetsState(msgspec.Struct):
 
     groups: dict[str, Group] = {}
     producers: dict[int, Producer] = {}
+    members: dict[int, MembersState] = {}
+    """By the type of a record's key, who takes it; what nobody takes is skipped."""
+
     next_position: int = 0
     """Larger than every position in a state that was loaded."""
 

@@ -185,7 +185,7 @@ class AsyncAdmin(TransactionAdmin):
     async def list_groups(self) -> list[str]:
         """Return the groups that have committed offsets."""
         replies: list[GroupsListed] = await self._ask_all_leaders(CONSUMER_OFFSETS, "listing groups", ListGroups)
-        return sorted({group for reply in replies for group in reply.groups})
+        return sorted({group.name for reply in replies for group in reply.groups})
 
     async def describe_group(self, group: str) -> list[GroupOffset]:
         """Return how far a group has come in each partition, and where the partition ends."""

@@ -7,7 +7,6 @@ from typing import Any
 from eagleray.broker.controller import events as controller_events
 from eagleray.broker.controller.controller import Controller
 from eagleray.broker.groups import events as group_events
-from eagleray.broker.groups import log_records as group_records
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.groups.coordinator import GroupCoordinator
 from eagleray.broker.identities import TopicPartition
@@ -22,6 +21,7 @@ from eagleray.broker.transactions.markers import MarkerChannelManager, MarkerCon
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, RecordBatch, build_batch, split_batches
 from tests.support.batches import whole_batches
+from tests.support.groups import new_ids
 
 STATE_TOPIC = "__transaction_state"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -167,7 +167,7 @@ class CoordinatorNode(Node):
 class GroupsNode(Node):
     def __init__(self, world: Any, node_id: int) -> None:
         super().__init__(world, node_id)
-        self.groups = GroupCoordinator(GroupConfig(offsets_topic_num_partitions=world.offsets_partitions))
+        self.groups = GroupCoordinator(GroupConfig(offsets_topic_num_partitions=world.offsets_partitions), new_ids())
         self._logs: dict[int, PartitionLog] = {}
 
     def handle(self, message: Any) -> None:
@@ -193,7 +193,7 @@ class GroupsNode(Node):
             if partition.partition not in self._logs:
                 log = self._logs[partition.partition] = self.open(partition)
                 self.handle(group_events.OffsetsAssigned(partition.partition, epoch))
-                loaded = group_records.replay(read_all(log))
+                loaded = self.groups.replay(read_all(log))
                 self.handle(group_events.OffsetsLoaded(partition.partition, epoch, loaded))
 
     def _write(self, effect: group_events.LogOffsets) -> None:

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
 from eagleray.broker.groups.config import GroupConfig
-from eagleray.broker.groups.coordinator import GroupCoordinator
+from eagleray.broker.groups.coordinator import KINDS, GroupCoordinator
 from eagleray.broker.groups.events import (
     OFFSETS_TOPIC,
     CommitOffsets,
@@ -21,6 +21,7 @@ from eagleray.broker.groups.events import (
     Effect,
     Event,
     FetchOffsets,
+    ListedGroup,
     ListGroups,
     LogMarkers,
     LogOffsets,
@@ -33,8 +34,7 @@ from eagleray.broker.groups.events import (
     OffsetToCommit,
     Reply,
 )
-from eagleray.broker.groups.log_records import replay
-from eagleray.broker.groups.membership import Membership
+from eagleray.broker.groups.kinds import GroupKind
 from eagleray.broker.groups.state import OffsetsState
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity, TopicPartition
 from eagleray.broker.log import Appended, Isolation, LogConfig, NewMarker, Origin, PartitionLog
@@ -52,6 +52,12 @@ ORDERS_0 = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)
 PAYMENTS_0 = TopicPartition("payments", 0)
 OFFSETS_0 = TopicPartition(OFFSETS_TOPIC, 0)
+
+
+def new_ids() -> Callable[[], str]:
+    """What stands for chance: a number that nobody has had."""
+    numbers = count(1)
+    return lambda: f"id-{next(numbers)}"
 
 
 def offset(partition: TopicPartition, value: int, metadata: str = "") -> OffsetToCommit:
@@ -109,12 +115,8 @@ class GroupLog:
         self.log.advance_high_watermark(self.log.log_end_offset)
         return event
 
-    def load(self) -> OffsetsState:
-        """Read everything from the beginning, uncommitted or not."""
-        return replay(self.batches())
-
     def batches(self) -> Iterator[RecordBatch]:
-        """Go over the whole log; one read ends with its segment."""
+        """Go over the whole log, uncommitted or not; one read ends with its segment."""
         next_offset = self.log.log_start_offset
         while next_offset < self.log.log_end_offset:
             found = self.log.read(next_offset, max_bytes=2**20, isolation=Isolation.READ_UNCOMMITTED)
@@ -127,14 +129,11 @@ class GroupDriver:
     """Feeds a coordinator and performs its effects when told to, one at a time or until nothing is left to do."""
 
     def __init__(
-        self,
-        config: GroupConfig | None = None,
-        *,
-        memberships: Mapping[str, Membership] | None = None,
-        partitions: int = 1,
+        self, config: GroupConfig | None = None, *, partitions: int = 1, kinds: Iterable[type[GroupKind]] = KINDS
     ) -> None:
         self.config = config or GroupConfig(offsets_topic_num_partitions=partitions)
-        self.memberships = memberships
+        self.new_id = new_ids()
+        self.kinds = kinds
         self.disk = SimulatedDisk()
         self.now_ms = NOW_MS
         self.epoch = 0
@@ -148,7 +147,7 @@ class GroupDriver:
 
     def restart(self) -> None:
         """Begin again with what the logs have."""
-        self.coordinator = GroupCoordinator(self.config, self.memberships)
+        self.coordinator = GroupCoordinator(self.config, self.new_id, self.kinds)
         self.appends.clear()
         self.questions.clear()
         self.epoch += 1
@@ -159,7 +158,11 @@ class GroupDriver:
     def lead(self, offsets_partition: int = 0) -> None:
         """Assign a partition, and load it from nothing but its log."""
         self.send(OffsetsAssigned(offsets_partition, self.epoch))
-        self.send(OffsetsLoaded(offsets_partition, self.epoch, self.logs[offsets_partition].load()))
+        self.send(OffsetsLoaded(offsets_partition, self.epoch, self.load(offsets_partition)))
+
+    def load(self, offsets_partition: int = 0) -> OffsetsState:
+        """Say what the log alone comes to."""
+        return self.coordinator.replay(self.logs[offsets_partition].batches())
 
     def resign(self, offsets_partition: int = 0) -> None:
         self.send(OffsetsResigned(offsets_partition, self.epoch))
@@ -278,7 +281,10 @@ class GroupDriver:
         return {found.partition for found in answers if found.error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT}
 
     def groups(self) -> tuple[str, ...]:
-        request_id = self._request(ListGroups)
+        return tuple(group.name for group in self.listed())
+
+    def listed(self, **filters: object) -> tuple[ListedGroup, ...]:
+        request_id = self._request(ListGroups, **filters)
         assert self.error_of(request_id) is ErrorCode.NONE
         return self.replies[request_id].groups
 

@@ -39,7 +39,7 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.partitions.events import MarkersAnswered, Tick, VerifyTransaction, WriteMarkers
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS
-from tests.support.groups import GroupLog, answer_to
+from tests.support.groups import GroupLog, answer_to, new_ids
 from tests.support.simulated_disk import SimulatedDisk
 
 RETENTION_MS = 60_000
@@ -154,14 +154,14 @@ class GroupWorld:
     # The coordinator's life
 
     def start(self) -> None:
-        self.coordinator = GroupCoordinator(self.config)
+        self.coordinator = GroupCoordinator(self.config, new_ids())
         self.lead()
 
     def lead(self) -> None:
         self.epoch += 1
         self.is_led = True
         self.send(OffsetsAssigned(0, self.epoch))
-        self.send(OffsetsLoaded(0, self.epoch, self.log.load()))
+        self.send(OffsetsLoaded(0, self.epoch, self.coordinator.replay(self.log.batches())))
         self.check_quiet()
 
     def crash(self, written: int) -> None:

@@ -12,16 +12,16 @@ from typing import Final
 from eagleray.actors.wire.asking import AdminCall, ask_coordinator
 from eagleray.actors.wire.operations import GROUP_OPERATIONS, NOT_ASKED_FOR
 from eagleray.broker.controller.nodes import Role
-from eagleray.broker.groups.events import FetchOffsets
+from eagleray.broker.groups.classic.events import DescribedMember, DescribeGroup
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.describe_groups import (
     DescribedGroup,
+    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
 
 _NOT_FOUND_SINCE: Final = 6
-_EMPTY: Final = "Empty"
 _DEAD: Final = "Dead"
 
 
@@ -33,13 +33,26 @@ async def handle(request: DescribeGroupsRequest, call: AdminCall) -> DescribeGro
 
 
 async def _describe(group: str, operations: int, call: AdminCall) -> DescribedGroup:
-    reply = await ask_coordinator(call, Role.GROUPS, FetchOffsets, group)
+    reply = await ask_coordinator(call, Role.GROUPS, DescribeGroup, group)
+    if reply is ErrorCode.GROUP_ID_NOT_FOUND:
+        error_code = reply if call.api_version >= _NOT_FOUND_SINCE else ErrorCode.NONE
+        return DescribedGroup(error_code, _message(error_code, call), group, _DEAD, authorized_operations=operations)
     if isinstance(reply, ErrorCode):
         return DescribedGroup(reply, _message(reply, call), group)
-    if reply.offsets:
-        return DescribedGroup(group_id=group, group_state=_EMPTY, authorized_operations=operations)
-    error_code = ErrorCode.GROUP_ID_NOT_FOUND if call.api_version >= _NOT_FOUND_SINCE else ErrorCode.NONE
-    return DescribedGroup(error_code, _message(error_code, call), group, _DEAD, authorized_operations=operations)
+    return DescribedGroup(
+        group_id=group,
+        group_state=reply.state,
+        protocol_type=reply.protocol_type,
+        protocol_data=reply.protocol_name,
+        members=tuple(map(_member, reply.members)),
+        authorized_operations=operations,
+    )
+
+
+def _member(found: DescribedMember) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        found.member_id, found.group_instance_id, found.client_id, found.client_host, found.metadata, found.assignment
+    )
 
 
 def _message(error_code: ErrorCode, call: AdminCall) -> str | None:

@@ -3,6 +3,7 @@
 import pytest
 
 from eagleray.actors.wire.handlers import delete_groups, describe_groups, list_groups, offset_delete
+from eagleray.broker.groups.classic.events import DescribeGroup
 from eagleray.broker.groups.events import DeleteGroup, DeleteOffsets, FetchOffsets, ListGroups
 from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.errors import ErrorCode
@@ -172,7 +173,7 @@ def test_a_group_that_is_not_known_has_no_offsets_to_delete():
 
 
 REQUESTS = [
-    (describe_groups, FetchOffsets, DescribeGroupsRequest(("audit",)), lambda response: response.groups[0]),
+    (describe_groups, DescribeGroup, DescribeGroupsRequest(("audit",)), lambda response: response.groups[0]),
     (delete_groups, DeleteGroup, DeleteGroupsRequest(("audit",)), lambda response: response.results[0]),
     (offset_delete, DeleteOffsets, deletion("audit", ("orders", (0,))), lambda response: response),
 ]

@@ -2,10 +2,9 @@
 
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.groups.events import OffsetsAssigned, OffsetsLoaded, OffsetsOfTopicDeleted
-from eagleray.broker.groups.membership import Membership
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.protocol.errors import ErrorCode
-from tests.support.groups import GROUP, ORDERS_0, ORDERS_1, PAYMENTS_0, PRODUCER, GroupDriver, marker, offset
+from tests.support.groups import ORDERS_0, ORDERS_1, PAYMENTS_0, PRODUCER, GroupDriver, marker, offset
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 INTERVAL_MS = 10 * 60 * 1000
@@ -50,17 +49,6 @@ def test_every_partition_has_its_turn():
     driver.settle()
 
     assert driver.groups() == ()
-
-
-def test_nothing_expires_of_a_group_with_members():
-    memberships = {}
-    driver = GroupDriver(memberships=memberships)
-    driver.committed(offset(ORDERS_0, 1))
-    memberships[GROUP] = Membership(generation=1, members=frozenset({"m"}))
-
-    driver.tick(WEEK_MS)
-
-    assert not driver.appends
 
 
 def test_nothing_expires_of_a_group_with_pending_offsets():
@@ -178,7 +166,7 @@ def test_a_partition_that_is_being_loaded_deletes_them_then():
 
     driver.send(OffsetsOfTopicDeleted(("orders",)))
     assert not driver.appends
-    driver.send(OffsetsLoaded(0, driver.epoch, driver.logs[0].load()))
+    driver.send(OffsetsLoaded(0, driver.epoch, driver.load()))
     driver.settle()
 
     assert driver.groups() == ()

@@ -17,7 +17,7 @@ from eagleray.broker.groups.events import (
 from eagleray.broker.groups.state import OffsetsState
 from eagleray.broker.partitions.events import WriteMarkers
 from eagleray.protocol.errors import ErrorCode
-from tests.support.groups import GROUP, ORDERS_0, PRODUCER, GroupDriver, marker, offset
+from tests.support.groups import GROUP, ORDERS_0, PRODUCER, GroupDriver, marker, new_ids, offset
 
 REQUESTS = [
     CommitOffsets(1, GROUP, (offset(ORDERS_0, 1),)),
@@ -32,11 +32,11 @@ def errors(coordinator: GroupCoordinator) -> set[ErrorCode]:
 
 
 def test_a_group_of_another_coordinator_is_sent_there():
-    assert errors(GroupCoordinator(GroupConfig())) == {ErrorCode.NOT_COORDINATOR}
+    assert errors(GroupCoordinator(GroupConfig(), new_ids())) == {ErrorCode.NOT_COORDINATOR}
 
 
 def test_while_loading_clients_and_markers_are_told_to_try_again():
-    coordinator = GroupCoordinator(GroupConfig(offsets_topic_num_partitions=1))
+    coordinator = GroupCoordinator(GroupConfig(offsets_topic_num_partitions=1), new_ids())
     coordinator.handle(OffsetsAssigned(0, 1), 0)
 
     assert errors(coordinator) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -47,7 +47,7 @@ def test_while_loading_clients_and_markers_are_told_to_try_again():
 
 
 def test_what_was_loaded_at_another_epoch_is_not_taken():
-    coordinator = GroupCoordinator(GroupConfig(offsets_topic_num_partitions=1))
+    coordinator = GroupCoordinator(GroupConfig(offsets_topic_num_partitions=1), new_ids())
     coordinator.handle(OffsetsAssigned(0, 2), 0)
 
     coordinator.handle(OffsetsLoaded(0, 1, OffsetsState()), 0)

@@ -2,12 +2,13 @@
 
 import pytest
 
-from eagleray.broker.groups.membership import NO_MEMBERS, Membership
+from eagleray.broker.groups.membership import NO_MEMBERS, GenerationMembership
 from eagleray.protocol.errors import ErrorCode
+from tests.support.group_kinds import ReadingRoom, Room, room_of
 from tests.support.groups import GROUP, ORDERS_0, GroupDriver, offset
 
-TWO = Membership(generation=5, members=frozenset({"m1", "m2"}), static_members={"host-2": "m2"})
-REBALANCING = Membership(generation=5, members=frozenset({"m1"}), is_completing_rebalance=True)
+TWO = Room(generation=5, members={"m1", "m2"}, static_members={"host-2": "m2"})
+REBALANCING = Room(generation=5, members={"m1"}, is_completing_rebalance=True)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,12 @@ REBALANCING = Membership(generation=5, members=frozenset({"m1"}), is_completing_
     ],
 )
 def test_who_may(
-    membership: Membership, generation: int, member_id: str, instance_id: str | None, plain: str, transactional: str
+    membership: GenerationMembership,
+    generation: int,
+    member_id: str,
+    instance_id: str | None,
+    plain: str,
+    transactional: str,
 ):
     def check(*, is_transactional: bool) -> str:
         return membership.check_commit(generation, member_id, instance_id, is_transactional=is_transactional).name
@@ -64,7 +70,8 @@ def test_a_generation_of_a_group_that_has_lost_its_members_is_that_of_an_unknown
 
 
 def test_a_member_commits_and_a_stranger_does_not():
-    driver = GroupDriver(memberships={GROUP: TWO})
+    driver = GroupDriver(kinds=[ReadingRoom])
+    room_of(driver, GROUP, TWO)
 
     driver.committed(offset(ORDERS_0, 1), generation=5, member_id="m1")
     stranger = driver.commit(offset(ORDERS_0, 2))
@@ -74,11 +81,11 @@ def test_a_member_commits_and_a_stranger_does_not():
 
 
 def test_a_generation_that_ends_while_its_commit_waits_for_verification_does_not_commit():
-    memberships = {GROUP: TWO}
-    driver = GroupDriver(memberships=memberships)
+    driver = GroupDriver(kinds=[ReadingRoom])
+    room_of(driver, GROUP, TWO)
     request = driver.commit_in_transaction(offset(ORDERS_0, 1), generation=5, member_id="m1")
 
-    memberships[GROUP] = Membership(generation=6, members=TWO.members)
+    room_of(driver, GROUP, Room(generation=6, members=TWO.members))
     driver.settle()
 
     assert driver.error_of(request) is ErrorCode.ILLEGAL_GENERATION

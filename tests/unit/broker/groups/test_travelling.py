@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from eagleray.broker.groups import events
+from eagleray.broker.groups.classic import events as classic
 from eagleray.broker.groups.events import (
     CommitOffsets,
     CommittedOffset,
@@ -12,6 +13,7 @@ from eagleray.broker.groups.events import (
     DeleteOffsets,
     FetchOffsets,
     GroupsListed,
+    ListedGroup,
     ListGroups,
     OffsetsCommitted,
     OffsetsFetched,
@@ -30,12 +32,50 @@ MESSAGES = [
     CommitTransactionOffsets(1, "g", "t", PRODUCER, OFFSETS, 3, "m", "host", 2),
     FetchOffsets(1, "g", (ORDERS_0,), True),
     FetchOffsets(1, "g"),
+    FetchOffsets(1, "g", None, False, "m", 3),
     DeleteOffsets(1, "g", (ORDERS_0,)),
     DeleteGroup(1, "g"),
     ListGroups(1),
+    ListGroups(1, ("Stable",), ("classic",), ("consumer",)),
     OffsetsCommitted(1, ErrorCode.NONE, (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)),
     OffsetsFetched(1, ErrorCode.NONE, (CommittedOffset(ORDERS_0, ErrorCode.NONE, 5, 3, "m"),)),
-    GroupsListed(1, ErrorCode.NONE, ("g",)),
+    GroupsListed(1, ErrorCode.NONE, (ListedGroup("g", "classic", "Empty", ""),)),
+    classic.JoinGroup(
+        1,
+        "g",
+        "m",
+        "consumer",
+        (classic.MemberProtocol("range", b"x"),),
+        6000,
+        -1,
+        "host",
+        "c",
+        "/h",
+        False,
+        False,
+        "r",
+    ),
+    classic.SyncGroup(1, "g", 3, "m", "host", "consumer", "range", (classic.MemberAssignment("m", b"x"),)),
+    classic.Heartbeat(1, "g", 3, "m", "host"),
+    classic.LeaveGroup(1, "g", (classic.LeavingMember("m", "host", "r"),)),
+    classic.DescribeGroup(1, "g"),
+    classic.GroupJoined(
+        1,
+        ErrorCode.NONE,
+        "m",
+        3,
+        "consumer",
+        "range",
+        "m",
+        skip_assignment=True,
+        members=(classic.JoinedMember("m", None, b"x"),),
+    ),
+    classic.GroupSynced(1, ErrorCode.NONE, "consumer", "range", b"x"),
+    classic.HeartbeatAnswered(1, ErrorCode.REBALANCE_IN_PROGRESS),
+    classic.GroupLeft(1, ErrorCode.NONE, (classic.MemberLeft("m", "host", ErrorCode.NONE),)),
+    classic.GroupDescribed(
+        1, ErrorCode.NONE, "Stable", "consumer", "range", (classic.DescribedMember("m", None, "c", "/h", b"x", b"y"),)
+    ),
 ]
 ON_THE_LANE = (
     coordinator_events.Request | coordinator_events.Reply | events.Request | events.Reply | leader_events.Produce
@@ -56,4 +96,5 @@ def test_no_name_of_a_group_coordinator_is_another_machines():
         }
 
     others = (coordinator_events, marker_events, producer_ids, leader_events)
-    assert names(events).isdisjoint(set().union(*map(names, others)))
+    assert names(events).isdisjoint(set().union(*map(names, (*others, classic))))
+    assert names(classic).isdisjoint(set().union(*map(names, others)))

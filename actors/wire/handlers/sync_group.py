@@ -1,0 +1,41 @@
+"""SyncGroup: key 14, versions 0 to 5.
+
+A member wants its assignment, and the leader brings everybody's; answered when the coordinator has them in its log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagleray.actors.wire.call import Call
+from eagleray.broker.controller.nodes import Role
+from eagleray.broker.groups.classic.events import MemberAssignment, SyncGroup
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def handle(request: SyncGroupRequest, call: Call) -> None:
+    """Ask the group's coordinator for the assignment."""
+    if not call.has_role(Role.GROUPS):
+        call.answer(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+        return
+
+    def answer(reply: Any) -> None:  # noqa: ANN401 - GroupSynced, or None
+        if reply is None:
+            call.answer(SyncGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        else:
+            call.answer(
+                SyncGroupResponse(0, reply.error_code, reply.protocol_type, reply.protocol_name, reply.assignment)
+            )
+
+    call.ask_here(
+        answer,
+        SyncGroup,
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        request.group_instance_id,
+        request.protocol_type,
+        request.protocol_name,
+        tuple(MemberAssignment(given.member_id, given.assignment) for given in request.assignments),
+    )
