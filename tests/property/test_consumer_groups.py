@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
 
 from eagleray.protocol.errors import ErrorCode
 from tests.support.consumer_groups import FENCING, GROUP, Consumer, GroupWorld, topic_id
@@ -36,6 +45,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.epochs = (0, 0)
         self.member_epochs: dict[str, int] = {}
 
+    @initialize(target=consumers, all_of_them=st.lists(st.tuples(subscriptions, assignors, instances), max_size=4))
+    def begin(self, all_of_them: list[tuple[dict, str | None, str | None]]):
+        return multiple(*(self.join(*one) for one in all_of_them))
+
     # Members
 
     @rule(target=consumers, subscription=subscriptions, assignor=assignors, instance=instances)
@@ -61,6 +74,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def subscribe(self, consumer: Consumer, subscription: dict) -> None:
         consumer.subscribe(**({"subscribed_topic_regex": ""} | subscription))
 
+    @precondition(lambda self: len(self.living) > 2)
     @rule(target=consumers, consumer=consumes(consumers))
     def leave(self, consumer: Consumer):
         consumer.leave()
@@ -80,6 +94,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             {"subscribed_topic_names": consumer.fields["subscribed_topic_names"] or ("orders",)}, None, instance
         )
 
+    @precondition(lambda self: len(self.living) > 2)
     @rule(target=consumers, consumer=consumes(consumers))
     def crash(self, consumer: Consumer):
         self.living.remove(consumer)

@@ -35,7 +35,7 @@ class ConsumerGroup:
         self._config = config
         self._timers = Timers()
         self._checked: Topics | None = None
-        """The topics that the group is known to fit: with the same ones nobody has to look again."""
+        """The topics that the group was last found to fit: as long as they are the same, nobody has to look again."""
 
     # Decisions
 
@@ -77,7 +77,6 @@ class ConsumerGroup:
     def apply(self, key: Key, value: Message | None, now_ms: int) -> None:
         """Take a record that is in the log."""
         self.state.apply(key, value)
-        self._checked = None
         if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
             self._timers.told(key.member_id, self.state.members.get(key.member_id), now_ms)
         if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey | ConsumerGroupMemberMetadataKey):

@@ -147,25 +147,21 @@ def remove_members(draft: Draft, member_ids: list[str], around: Surroundings) ->
 
 def update_epoch(draft: Draft, around: Surroundings, *, has_changed: bool) -> None:
     """Go on to the next epoch, if anything has changed about what members want or what topics there are."""
-    has_changed |= _resolve_regexes(draft, around)
+    _resolve_regexes(draft, around)
     metadata_hash = around.topics.hash_of(draft.state.subscribed_topics())
     if has_changed or metadata_hash != draft.state.metadata_hash:
         draft.write_epoch(draft.state.epoch + 1, metadata_hash)
 
 
-def _resolve_regexes(draft: Draft, around: Surroundings) -> bool:
-    """Find out which topics regular expressions stand for, and say whether any stands for others than before."""
-    wanted = {member.topic_regex for member in draft.state.members.values()} - {None}
-    known = draft.state.regexes
-    for regex in sorted(known.keys() - wanted):
+def _resolve_regexes(draft: Draft, around: Surroundings) -> None:
+    """Find out which topics regular expressions stand for; the hash over all topics tells whether that has changed."""
+    wanted = {member.topic_regex for member in draft.state.members.values()}
+    for regex in sorted(draft.state.regexes.keys() - wanted):
         draft.remove_regex(regex)
-    has_changed = False
     for regex in sorted(filter(None, wanted)):
         topics = matching(regex, around.topics.by_name)
-        if known.get(regex) != topics:
+        if draft.state.regexes.get(regex) != topics:
             draft.write_regex(regex, topics, around.topics.version, around.now_ms)
-            has_changed = True
-    return has_changed
 
 
 def update_target(draft: Draft, around: Surroundings) -> None:

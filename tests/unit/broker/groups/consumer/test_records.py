@@ -115,6 +115,13 @@ def test_tombstones_of_what_is_not_there_are_nothing():
     assert set(world.state.members) == {"a"}
 
 
+def test_the_tombstone_of_a_member_takes_all_that_it_held():
+    world = GroupWorld()
+    world.join("a", instance_id="one")
+    world.groups.apply([encode_record(ConsumerGroupMemberMetadataKey(GROUP, "a"), None)], world.now_ms)
+    assert (world.state.members, world.state.static_members, world.state.holders) == ({}, {}, {})
+
+
 def test_the_topics_that_older_versions_kept_are_passed_over():
     world = GroupWorld()
     world.join("a")
