@@ -172,6 +172,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         assert state.static_members == {
             member.instance_id: name for name, member in state.members.items() if member.instance_id is not None
         }
+        for member in state.members.values():
+            assert member.held_since.keys() == member.held
+            assert all(0 < epoch <= state.assignment_epoch for epoch in member.held_since.values())
         assert state.targets.keys() <= state.members.keys()
         assert all(member.epoch <= state.assignment_epoch for member in state.members.values())
         assert state.assignment_epoch <= state.epoch

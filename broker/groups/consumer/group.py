@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Final
+
 from eagleray.broker.groups.consumer.config import ConsumerGroupConfig
 from eagleray.broker.groups.consumer.decisions import Decision, Draft, Refusal
 from eagleray.broker.groups.consumer.heartbeats import Client, Surroundings, leave, remove_members, stay
 from eagleray.broker.groups.consumer.member import Member
+from eagleray.broker.groups.consumer.partitions import TopicIdPartition
 from eagleray.broker.groups.consumer.records import Key
 from eagleray.broker.groups.consumer.state import GroupState
 from eagleray.broker.groups.consumer.timers import Timers
@@ -20,6 +24,9 @@ from eagleray.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
 )
+
+_NEVER: Final = 2**31
+"""An epoch that no member gets to."""
 
 
 class ConsumerGroup:
@@ -97,11 +104,22 @@ class ConsumerGroup:
         group_instance_id: str | None,  # noqa: ARG002 - an id names one member, and a static one gets another each time
         *,
         is_transactional: bool,  # noqa: ARG002 - in these groups both kinds of commit name their member
+        partitions: Collection[TopicIdPartition | None] = (),
     ) -> ErrorCode:
-        """Say whether a commit is by a member at its current epoch, or by an admin while there are no members."""
+        """Say whether a commit is by a member at its current epoch, or by an admin while there are no members.
+
+        A member at an earlier epoch may commit as well if it has had all of the partitions since then; None stands for
+        one of a topic that does not exist.
+        """
         if generation < 0 and not self.state.members:
             return ErrorCode.NONE
-        return self._check_epoch(member_id, generation)
+        error_code = self._check_epoch(member_id, generation)
+        if error_code is ErrorCode.STALE_MEMBER_EPOCH and partitions:
+            member = self.state.members[member_id]
+            since = [member.held_since.get(partition, _NEVER) if partition else _NEVER for partition in partitions]
+            if max(since) <= generation < member.epoch:
+                return ErrorCode.NONE
+        return error_code
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Say whether somebody may fetch offsets: a member at its current epoch, or whoever names no member."""

@@ -15,6 +15,7 @@ from eagleray.broker.groups.consumer.member import JOINING
 from eagleray.broker.groups.consumer.records import Key, Record, decode_key, decode_value
 from eagleray.broker.groups.consumer.requests import check_request
 from eagleray.broker.groups.consumer.topics import NO_TOPICS, Topics
+from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.annotations import Message
 from eagleray.protocol.messages.consumer_group_describe import DescribedGroup
@@ -116,6 +117,25 @@ class ConsumerGroups:
         self._busy.discard(decision.group_id)
 
     # Questions
+
+    def check_commit(
+        self,
+        group_id: str,
+        epoch: int,
+        member_id: str,
+        group_instance_id: str | None,
+        partitions: Iterable[TopicPartition],
+        *,
+        is_transactional: bool,
+    ) -> ErrorCode:
+        """Say whether a member of a group that there is may commit offsets of some partitions."""
+        return self.groups[group_id].check_commit(
+            epoch,
+            member_id,
+            group_instance_id,
+            is_transactional=is_transactional,
+            partitions=[self._topics.identify(partition) for partition in partitions],
+        )
 
     def describe(self, group_id: str) -> DescribedGroup:
         """Show a group, for ConsumerGroupDescribe."""

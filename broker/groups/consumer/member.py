@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from eagleray.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions
+from eagleray.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions, TopicIdPartition
 from eagleray.protocol.messages.consumer_group_records import ClassicMemberMetadata
 
 JOINING: Final = 0
@@ -56,6 +56,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     state: MemberState = MemberState.STABLE
     assigned: Partitions = NO_PARTITIONS
     to_revoke: Partitions = NO_PARTITIONS
+    held_since: dict[TopicIdPartition, int] = {}
+    """The epoch at which the member got each partition: what it read since then it may commit (KIP-1251)."""
 
     @property
     def held(self) -> Partitions:

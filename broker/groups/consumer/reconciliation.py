@@ -55,6 +55,7 @@ def _has_any(owned: Partitions | None, partitions: Partitions) -> bool:
 
 
 def _told(member: Member, epoch: int, state: MemberState, assigned: Partitions, to_revoke: Partitions) -> Member:
-    told = replace(member, epoch=epoch, state=state, assigned=assigned, to_revoke=to_revoke)
+    since = {partition: member.held_since.get(partition, epoch) for partition in assigned | to_revoke}
+    told = replace(member, epoch=epoch, state=state, assigned=assigned, to_revoke=to_revoke, held_since=since)
     # A member that learns nothing new may still come with the epoch before: it has missed the answer that told it.
     return member if told == member else replace(told, previous_epoch=member.epoch)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from eagleray.broker.groups.consumer.member import Member
-from eagleray.broker.groups.consumer.partitions import Partitions, by_topic
-from eagleray.protocol.codec import decode_versioned, encode_versioned, read_prefix
+from eagleray.broker.groups.consumer.partitions import Partitions, TopicIdPartition, by_topic
+from eagleray.protocol.codec import MalformedMessage, decode_versioned, encode_versioned, read_prefix
 from eagleray.protocol.messages.annotations import Message
 from eagleray.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -96,10 +96,30 @@ def current_of(member: Member) -> ConsumerGroupCurrentMemberAssignmentValue:
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
         state=member.state,
-        assigned_partitions=_topics(member.assigned),
-        partitions_pending_revocation=_topics(member.to_revoke),
+        assigned_partitions=_topics(member, member.assigned),
+        partitions_pending_revocation=_topics(member, member.to_revoke),
     )
 
 
-def _topics(partitions: Partitions) -> tuple[TopicPartitions, ...]:
-    return tuple(TopicPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in by_topic(partitions))
+def _topics(member: Member, partitions: Partitions) -> tuple[TopicPartitions, ...]:
+    return tuple(
+        TopicPartitions(
+            topic_id=topic_id,
+            partitions=numbers,
+            assignment_epochs=tuple(member.held_since[TopicIdPartition(topic_id, number)] for number in numbers),
+        )
+        for topic_id, numbers in by_topic(partitions)
+    )
+
+
+def epochs_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> dict[TopicIdPartition, int]:
+    """Read the epochs at which a member got what it holds; where none are kept it is as if it were now."""
+    epochs: dict[TopicIdPartition, int] = {}
+    for topic in value.assigned_partitions + value.partitions_pending_revocation:
+        since = topic.assignment_epochs or (value.member_epoch,) * len(topic.partitions)
+        if len(since) != len(topic.partitions):
+            reason = f"{len(topic.partitions)} partitions have {len(since)} epochs"
+            raise MalformedMessage(type(value).__name__, None, reason)
+        for number, epoch in zip(topic.partitions, since, strict=True):
+            epochs[TopicIdPartition(topic.topic_id, number)] = epoch
+    return epochs

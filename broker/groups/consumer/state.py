@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from eagleray.broker.groups.consumer.member import LEAVING, Member, MemberState
 from eagleray.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions, TopicIdPartition, from_topics
-from eagleray.broker.groups.consumer.records import Key
+from eagleray.broker.groups.consumer.records import Key, epochs_of
 from eagleray.protocol.messages.annotations import Message
 from eagleray.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -174,6 +174,7 @@ class GroupState(msgspec.Struct, kw_only=True):
             state=MemberState(value.state),
             assigned=from_topics(value.assigned_partitions),
             to_revoke=from_topics(value.partitions_pending_revocation),
+            held_since=epochs_of(value),
         )
         self.holders.update(dict.fromkeys(told.held, member_id))
 
@@ -182,7 +183,12 @@ class GroupState(msgspec.Struct, kw_only=True):
         if known is not None:
             self._release(known)
             self.members[member_id] = replace(
-                known, epoch=LEAVING, previous_epoch=LEAVING, assigned=NO_PARTITIONS, to_revoke=NO_PARTITIONS
+                known,
+                epoch=LEAVING,
+                previous_epoch=LEAVING,
+                assigned=NO_PARTITIONS,
+                to_revoke=NO_PARTITIONS,
+                held_since={},
             )
 
     def _release(self, member: Member) -> None:

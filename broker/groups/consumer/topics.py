@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Final
 
+from eagleray.broker.groups.consumer.partitions import TopicIdPartition
+from eagleray.broker.identities import TopicPartition
+
 NO_TOPICS_HASH: Final = 0
 _HASH_BYTES = 8
 
@@ -25,6 +28,11 @@ class Topics:
     def ids_of(self, names: Iterable[str]) -> frozenset[bytes]:
         """Return the ids of those topics that exist."""
         return frozenset(self.by_name[name][0] for name in names if name in self.by_name)
+
+    def identify(self, partition: TopicPartition) -> TopicIdPartition | None:
+        """Return a partition by the id of its topic, unless there is no such topic."""
+        found = self.by_name.get(partition.topic)
+        return None if found is None else TopicIdPartition(found[0], partition.partition)
 
     def name_of(self, topic_id: bytes) -> str | None:
         """Return the name of a topic, unless it is gone."""

@@ -4,6 +4,7 @@ import pytest
 
 from eagleray.broker.groups.consumer.partitions import from_topics
 from eagleray.broker.groups.consumer.records import encode_record
+from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -116,6 +117,50 @@ def test_a_member_in_a_state_of_the_future_begins_anew(world: GroupWorld):
 def test_who_may_commit(world: GroupWorld, member_id: str, epoch: int, error_code: ErrorCode, is_transactional: bool):
     group = world.groups.groups[GROUP]
     assert group.check_commit(epoch, member_id, None, is_transactional=is_transactional) is error_code
+
+
+@pytest.mark.parametrize(
+    ("epoch", "numbers", "error_code"),
+    [
+        (2, (0, 2, 9), ErrorCode.NONE),
+        (1, (0, 1), ErrorCode.NONE),
+        (1, (0, 2), ErrorCode.STALE_MEMBER_EPOCH),
+        (1, (0, 9), ErrorCode.STALE_MEMBER_EPOCH),
+        (1, (), ErrorCode.STALE_MEMBER_EPOCH),
+        (0, (0,), ErrorCode.STALE_MEMBER_EPOCH),
+        (3, (0,), ErrorCode.STALE_MEMBER_EPOCH),
+    ],
+)
+@pytest.mark.parametrize("restarts", [True, False])
+def test_what_a_member_has_had_since_it_may_commit_at_an_earlier_epoch(
+    world: GroupWorld, epoch: int, numbers: tuple[int, ...], error_code: ErrorCode, restarts: bool
+):
+    if restarts:
+        world.restart()
+    partitions = [TopicPartition("orders", number) for number in numbers]
+    assert world.groups.check_commit(GROUP, epoch, "a", None, partitions, is_transactional=True) is error_code
+
+
+def test_a_member_may_commit_what_it_is_about_to_give_up():
+    world = GroupWorld()
+    first, second = Consumer(world, "a"), Consumer(world, "b")
+    settle(first)
+    second.beat()
+    first.beat()
+    last = [TopicPartition("orders", 3)]
+    assert world.member("a").to_revoke
+    assert world.groups.check_commit(GROUP, 1, "a", None, last, is_transactional=False) is ErrorCode.NONE
+    settle(first, second)
+    stale = ErrorCode.STALE_MEMBER_EPOCH
+    assert world.groups.check_commit(GROUP, 1, "a", None, last, is_transactional=False) is stale
+    assert world.groups.check_commit(GROUP, 2, "b", None, last, is_transactional=False) is ErrorCode.NONE
+
+
+def test_commits_of_partitions_that_do_not_exist_need_the_current_epoch(world: GroupWorld):
+    nowhere = [TopicPartition("nowhere", 0)]
+    stale = ErrorCode.STALE_MEMBER_EPOCH
+    assert world.groups.check_commit(GROUP, 1, "a", None, nowhere, is_transactional=False) is stale
+    assert world.groups.check_commit(GROUP, 2, "a", None, nowhere, is_transactional=False) is ErrorCode.NONE
 
 
 def test_anybody_may_commit_while_there_are_no_members(world: GroupWorld):

@@ -8,6 +8,7 @@ from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.consumer_group_records import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
@@ -16,9 +17,10 @@ from eagleray.protocol.messages.consumer_group_records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
+    TopicPartitions,
 )
 from eagleray.protocol.messages.consumer_offsets import OffsetCommitKey
-from tests.support.consumer_groups import GROUP, Consumer, GroupWorld, parts, settle
+from tests.support.consumer_groups import GROUP, Consumer, GroupWorld, parts, settle, topic_id
 
 
 def kinds(records) -> list[str]:
@@ -144,6 +146,25 @@ def test_damage_is_seen():
         decode_key(key[:-1])
     with pytest.raises(MalformedMessage):
         decode_value(decode_key(key), value[:-1])
+
+
+def test_epochs_have_to_be_as_many_as_partitions():
+    world = GroupWorld()
+    world.join("a")
+    topic = TopicPartitions(topic_id=topic_id("orders"), partitions=(0, 1), assignment_epochs=(1,))
+    value = ConsumerGroupCurrentMemberAssignmentValue(member_epoch=1, assigned_partitions=(topic,))
+    record = encode_record(ConsumerGroupCurrentMemberAssignmentKey(GROUP, "a"), value)
+    with pytest.raises(MalformedMessage, match="2 partitions have 1 epochs"):
+        world.groups.apply([record], world.now_ms)
+
+
+def test_records_without_epochs_count_from_the_epoch_that_the_member_had():
+    world = GroupWorld()
+    topic = TopicPartitions(topic_id=topic_id("orders"), partitions=(0, 1))
+    value = ConsumerGroupCurrentMemberAssignmentValue(member_epoch=7, assigned_partitions=(topic,))
+    record = encode_record(ConsumerGroupCurrentMemberAssignmentKey(GROUP, "a"), value)
+    world.groups.apply([record], world.now_ms)
+    assert world.member("a").held_since == dict.fromkeys(parts("orders", 0, 1), 7)
 
 
 def test_a_member_of_the_classic_protocol_has_generations():
