@@ -209,8 +209,9 @@ def _field(path: str, name: str, hint: object, default: object) -> FieldSchema:
                 settings["never_compact"] = True
             case _:
                 raise TypeError(f"{path} has an annotation that is not ours: {mark!r}")
-    if "tag" in settings and is_nullable and field_type.struct and not field_type.is_array:
-        raise TypeError(f"{path} is a tagged Struct that may be null, which no message has had so far")
+    if "tag" in settings and is_nullable and default is not None and field_type.struct and not field_type.is_array:
+        # Where null is the default it is never written, and what is there bears the same mark as outside of a tag.
+        raise TypeError(f"{path} is a tagged Struct that may be null and is not by default: no message has one")
     return FieldSchema(name, field_type, default, **settings)
 
 

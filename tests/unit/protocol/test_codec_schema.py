@@ -147,7 +147,7 @@ class WithoutDefault(WireStruct, frozen=True):
 
 
 class WithNullableTaggedStruct(WireStruct, frozen=True):
-    inner: Annotated[Inner | None, Tagged(0)] = None
+    inner: Annotated[Inner | None, Tagged(0)] = Inner()
 
 
 class Foreign(Struct, frozen=True):

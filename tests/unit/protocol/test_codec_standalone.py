@@ -9,6 +9,10 @@ from eagleray.protocol.codec import (
     encode_versioned,
     read_prefix,
 )
+from eagleray.protocol.messages.consumer_group_records import (
+    ClassicMemberMetadata,
+    ConsumerGroupMemberMetadataValue,
+)
 from eagleray.protocol.messages.consumer_offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from eagleray.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -47,6 +51,14 @@ def test_partitions_may_be_null_or_there():
         for version in (0, 1):
             value = TransactionLogValue(transaction_partitions=partitions)
             assert decode_versioned(TransactionLogValue, encode_versioned(value, version)) == value
+
+
+def test_a_tagged_struct_that_may_be_null_bears_the_mark_of_presence():
+    value = ConsumerGroupMemberMetadataValue(classic_member_metadata=ClassicMemberMetadata(session_timeout_ms=9))
+    data = encode_versioned(value, 0)
+    # One tagged field, tag 0, seven bytes: the mark, the timeout, no protocols, no tagged fields.
+    assert data.endswith(b"\x01\x00\x07" + b"\x01" + b"\0\0\0\x09" + b"\x01" + b"\0")
+    assert decode_versioned(ConsumerGroupMemberMetadataValue, data) == value
 
 
 def test_a_key_of_another_record_type_is_refused():
