@@ -1,7 +1,7 @@
 """One broker for all tests of this folder, and topics on it with names of their own.
 
-EAGLERAY_COMPAT_TARGET chooses the broker: "ours" (the default), "kafka" for a real Apache Kafka, which shows that a test
-asks nothing that Kafka itself does not do, or the addresses of a broker that runs already.
+EAGLERAY_COMPAT_TARGET chooses the broker: "ours" (the default), "kafka" for a real Apache Kafka, which shows that tests
+ask for nothing that Kafka itself does not do, or the addresses of a broker that runs already.
 """
 
 import os

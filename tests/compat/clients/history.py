@@ -11,12 +11,11 @@ class History:
     is committed by `finish`, and `everything` what a reader of uncommitted records sees at once.
     """
 
-    stable = [b"committed 1", b"committed 2", b"plain 1"]
-    rest = [b"open", b"plain 2"]
-    everything = [b"committed 1", b"aborted 1", b"committed 2", b"aborted 2", b"plain 1", b"open", b"plain 2"]
-
     def __init__(self, bootstrap_servers, topic):
         self.topic = topic
+        self.everything = [b"committed 1", b"aborted 1", b"committed 2", b"aborted 2", b"plain 1", b"open", b"plain 2"]
+        self.stable = [b"committed 1", b"committed 2", b"plain 1"]
+        self.rest = [b"open", b"plain 2"]
         self._bootstrap_servers = bootstrap_servers
         self._open = None
 
