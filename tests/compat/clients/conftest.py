@@ -15,6 +15,7 @@ from benchmarks.peer.real_kafka import RealKafka
 from eagleray.actors.settings import CLUSTER_KEYS
 from tests.compat.clients.history import History
 from tests.compat.conftest import give_up
+from tests.compat.java.java_client import JavaClient
 from tests.compat.kafka_tools.jars import ToolsUnavailableError
 from tests.support.clusters import fresh
 
@@ -82,7 +83,7 @@ def our_broker(broker):
 
 @pytest.fixture(scope="session")
 def admin(bootstrap_servers):
-    return AdminClient({"bootstrap.servers": bootstrap_servers})
+    return AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
 
 @pytest.fixture
@@ -104,3 +105,14 @@ def history(bootstrap_servers, make_topic):
     """A topic in which transactions have been committed and aborted, and one is open."""
     with History(bootstrap_servers, make_topic("history")) as written:
         yield written
+
+
+@pytest.fixture(scope="session")
+def java(bootstrap_servers):
+    """Kafka's own Java clients."""
+    try:
+        client = JavaClient(bootstrap_servers)
+    except ToolsUnavailableError as error:
+        give_up(str(error))
+    with client:
+        yield client

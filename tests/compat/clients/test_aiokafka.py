@@ -53,9 +53,7 @@ async def committed_values(bootstrap_servers, topic, partitions=1):
         return await read_to_end(consumer, topic, partitions)
 
 
-@pytest.mark.parametrize(
-    "options", [{"acks": 1}, {"enable_idempotence": True}], ids=["plain", "idempotent"]
-)
+@pytest.mark.parametrize("options", [{"acks": 1}, {"enable_idempotence": True}], ids=["plain", "idempotent"])
 def test_producer(bootstrap_servers, make_topic, options):
     topic = make_topic("produced", partitions=2)
 

@@ -73,7 +73,9 @@ def read_count(consumer, count):
     return records
 
 
-@pytest.mark.parametrize("options", [{"acks": 1, "enable_idempotence": False}, {"acks": "all"}], ids=["plain", "idempotent"])
+@pytest.mark.parametrize(
+    "options", [{"acks": 1, "enable_idempotence": False}, {"acks": "all"}], ids=["plain", "idempotent"]
+)
 def test_producer(bootstrap_servers, make_topic, producing, options):
     topic = make_topic("produced", partitions=2)
     producer = producing(**options)
