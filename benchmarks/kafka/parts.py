@@ -33,7 +33,7 @@ OFFERED_PER_SECOND = 10_000
 
 
 class Part(Struct, frozen=True):
-    """One load, and what it reports. `command` is the module that runs it, in a process of its own, and its arguments."""
+    """One load, which runs in a process of its own, and what it reports. `command` is its module and arguments."""
 
     name: str
     title: str
