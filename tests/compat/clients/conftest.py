@@ -8,7 +8,9 @@ import os
 
 import psutil
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks.peer.ours import Ours
 from benchmarks.peer.real_kafka import RealKafka
@@ -17,7 +19,7 @@ from tests.compat.clients.history import History
 from tests.compat.conftest import give_up
 from tests.compat.java.java_client import JavaClient
 from tests.compat.kafka_tools.jars import ToolsUnavailableError
-from tests.support.clusters import fresh
+from tests.support.clusters import fresh, until
 
 TARGET = os.environ.get("EAGLERAY_COMPAT_TARGET", "ours")
 # Groups that settle at once, and few partitions of the logs that nobody looks at.
@@ -25,6 +27,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     "offsets.topic.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.heartbeat.interval.ms": "500",
@@ -86,6 +89,14 @@ def admin(bootstrap_servers):
     return AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
 
+def has_leaders(admin, topic, partitions):
+    wanted = {Partition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    try:
+        return all(future.result(ALL_SECONDS) for future in admin.list_offsets(wanted).values())
+    except KafkaException:
+        return False
+
+
 @pytest.fixture
 def make_topic(admin):
     """Make topics with names that no other test has."""
@@ -95,6 +106,8 @@ def make_topic(admin):
         settings = {key.replace("_", "."): value for key, value in config.items()}
         created = admin.create_topics([NewTopic(topic, partitions, 1, config=settings)], operation_timeout=ALL_SECONDS)
         created[topic].result(ALL_SECONDS)
+        # A topic is created before its leaders lead, and a producer that wants no answer is not told so.
+        until(lambda: has_leaders(admin, topic, partitions), f"{topic} has leaders", ALL_SECONDS)
         return topic
 
     return make

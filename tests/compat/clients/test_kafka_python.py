@@ -65,11 +65,12 @@ def read_to_end(bootstrap_servers, topic, isolation="read_committed", partitions
 
 
 def read_count(consumer, count):
+    # A poll that is cut short while the consumer joins its group may leave it without partitions.
     records = []
     deadline = time.monotonic() + SECONDS
     while len(records) < count:
         assert time.monotonic() < deadline, f"{len(records)} of {count} records have come"
-        records.extend(record for batch in consumer.poll(100).values() for record in batch)
+        records.extend(record for batch in consumer.poll(1000).values() for record in batch)
     return records
 
 
@@ -161,7 +162,7 @@ def test_group(bootstrap_servers, make_topic, assignor):
 
     def poll(*consumers):
         for consumer in consumers:
-            consumer.poll(500)
+            consumer.poll(1000)
         return [len(consumer.assignment()) for consumer in consumers]
 
     with consuming(bootstrap_servers, topic, **options) as staying:

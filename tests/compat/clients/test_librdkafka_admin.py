@@ -1,5 +1,7 @@
 """librdkafka's admin client."""
 
+import time
+
 import pytest
 from confluent_kafka import ConsumerGroupState, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import ConsumerGroupTopicPartitions as GroupOffsets
@@ -17,6 +19,9 @@ from confluent_kafka.admin import (
 from tests.compat.clients.librdkafka import SECONDS, consuming, plain_producer, read_count, read_to_end, values
 from tests.support.clusters import fresh, until
 
+# Recent enough that no retention takes the records away.
+BEGAN_MS = int(time.time() * 1000) - 60_000
+
 
 def only(futures):
     """The result of a request for one thing."""
@@ -33,7 +38,7 @@ def error_of(futures):
 def fill(bootstrap_servers, topic, count):
     producer = plain_producer(bootstrap_servers)
     for number in range(count):
-        producer.produce(topic, b"%d" % number, timestamp=1_000_000 + number, partition=0)
+        producer.produce(topic, b"%d" % number, timestamp=BEGAN_MS + number, partition=0)
     assert producer.flush(20) == 0
 
 
@@ -104,7 +109,7 @@ def test_list_offsets(admin, bootstrap_servers, history, make_topic):
 
     assert offset(OffsetSpec.earliest()) == 0
     assert offset(OffsetSpec.latest()) == 10
-    assert offset(OffsetSpec.for_timestamp(1_000_004)) == 4
+    assert offset(OffsetSpec.for_timestamp(BEGAN_MS + 4)) == 4
     assert offset(OffsetSpec.max_timestamp()) == 9
     # The end that a reader of committed records may see is the beginning of the open transaction.
     where = Partition(history.topic, 0)
