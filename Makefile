@@ -17,10 +17,10 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check format bench bench-txn torture fuzz fuzz-messages fuzz-records lock clean
+.PHONY: help setup java demo test check format bench bench-txn bench-kafka torture fuzz fuzz-messages fuzz-records lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed java ## Create the virtual environment, install everything into it, find Java
 
@@ -45,6 +45,10 @@ bench: setup ## Measure, and print the tables
 
 bench-txn: setup ## Measure transactions through real actors; PARTS="lanes flush" for some of the tables
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.transactions $(PARTS)
+
+bench-kafka: setup ## Measure beside a real Apache Kafka; PARTS="txn1 fetch" TARGETS="kafka colocated" ROUNDS=1
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.kafka $(PARTS) $(if $(TARGETS),--targets $(TARGETS)) \
+	    $(if $(ROUNDS),--rounds $(ROUNDS))
 
 torture: setup ## Kill actors and clients at random and check what is left; SECONDS=600 SEED=1
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))

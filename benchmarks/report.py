@@ -61,3 +61,9 @@ def print_table(title: str, heading: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     Console(width=160).print(table)
+
+
+def markdown_table(heading: list[str], rows: list[list[str]]) -> str:
+    """The same rows for a document."""
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

