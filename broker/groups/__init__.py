@@ -1,1 +1,1 @@
-"""Consumer groups: their offsets, committed alone or in a transaction."""
+"""Groups: their offsets, committed alone or in a transaction, and their members, of one kind or another."""

@@ -24,6 +24,9 @@ class GroupKind(ABC):
     Owns: the entries of its kind in the `live` of each shard. A change that is to outlive the process goes to the log
     by `GroupContext.log_members`, which applies the records to the `MembersState` of the shard when the log has them,
     just as replaying does, and then says so.
+
+    A group without members may become one of another kind: whoever takes it over has what the log says of it deleted by
+    `GroupContext.log_deletion`, and puts its own `Membership` into `live`.
     """
 
     record_types: ClassVar[frozenset[int]]

@@ -183,7 +183,7 @@ class AsyncAdmin(TransactionAdmin):
     # Groups
 
     async def list_groups(self) -> list[str]:
-        """Return the groups that have committed offsets."""
+        """Return the groups that have committed offsets or members."""
         replies: list[GroupsListed] = await self._ask_all_leaders(CONSUMER_OFFSETS, "listing groups", ListGroups)
         return sorted({group.name for reply in replies for group in reply.groups})
 

@@ -59,7 +59,7 @@ class Admin:
         return self._run(self._admin.list_offsets(timestamps_ms))
 
     def list_groups(self) -> list[str]:
-        """Return the groups that have committed offsets."""
+        """Return the groups that have committed offsets or members."""
         return self._run(self._admin.list_groups())
 
     def describe_group(self, group: str) -> list[GroupOffset]:

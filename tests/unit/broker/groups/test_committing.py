@@ -261,7 +261,15 @@ def test_a_group_is_there_until_its_deletion_is_in_the_log():
 
 @pytest.mark.parametrize(
     "fields",
-    [{"offset_metadata_max_bytes": -1}, {"offset_metadata_max_bytes": 8192}, {"offsets_topic_num_partitions": 0}],
+    [
+        {"offset_metadata_max_bytes": -1},
+        {"offset_metadata_max_bytes": 8192},
+        {"offsets_topic_num_partitions": 0},
+        {"group_initial_rebalance_delay_ms": -1},
+        {"group_max_size": 0},
+        {"group_max_session_timeout_ms": 2**31},
+        {"group_min_session_timeout_ms": 7000, "group_max_session_timeout_ms": 6999},
+    ],
 )
 def test_settings_have_ranges(fields: dict[str, int]):
     with pytest.raises(ValueError, match=next(iter(fields))):

@@ -1,5 +1,14 @@
 """Partitions of `__consumer_offsets` come and go."""
 
+from eagleray.broker.groups.classic.events import (
+    DescribeGroup,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    MemberProtocol,
+    SyncGroup,
+)
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.groups.coordinator import GroupCoordinator
 from eagleray.broker.groups.events import (
@@ -24,6 +33,11 @@ REQUESTS = [
     CommitTransactionOffsets(1, GROUP, "t", PRODUCER, (offset(ORDERS_0, 1),)),
     FetchOffsets(1, GROUP),
     DeleteGroup(1, GROUP),
+    JoinGroup(1, GROUP, "", "consumer", (MemberProtocol("range"),), 10_000, 10_000),
+    SyncGroup(1, GROUP, 1, "m"),
+    Heartbeat(1, GROUP, 1, "m"),
+    LeaveGroup(1, GROUP, (LeavingMember("m"),)),
+    DescribeGroup(1, GROUP),
 ]
 
 
