@@ -19,7 +19,9 @@ def main():
     ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level=logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    rows = ray.data.from_items([{"id": number, "name": f"name {number}"} for number in range(ROWS)])
+    rows = ray.data.from_items(
+        [{"id": number, "name": f"name {number}"} for number in range(ROWS)], override_num_blocks=1
+    )
     rows.write_kafka(topic, bootstrap_servers, key_field="name", concurrency=1)
     found = ray.data.read_kafka(topic, bootstrap_servers=bootstrap_servers).take_all()
     print(json.dumps([[row["key"].decode(), json.loads(row["value"])] for row in found]))
