@@ -56,11 +56,20 @@ class Ours:
         inherited = {name: value for name, value in os.environ.items() if name not in hidden}
         return inherited | {"EAGLERAY_HOME": f"{self._temporary}/home", "TMPDIR": self._temporary}
 
+    def _record(self) -> dict[str, str]:
+        """What `eagleray start` notes for the commands that come after it."""
+        return dict(json.loads(Path(self._temporary, "home", "clusters", "default.json").read_text()))
+
     @property
     def ray_address(self) -> str:
         """Where the Ray of the cluster can be joined."""
-        record = json.loads(Path(self._temporary, "home", "clusters", "default.json").read_text())
-        return str(record["address"])
+        return self._record()["address"]
+
+    @property
+    def program_environment(self) -> dict[str, str]:
+        """The environment of a program that joins the Ray of the cluster; Ray wants to be told how it lets in."""
+        mode = self._record().get("ray_auth_mode")
+        return self.environment | ({"RAY_AUTH_MODE": mode} if mode else {})
 
     def status(self) -> dict[str, object]:
         """What `eagleray status` says."""

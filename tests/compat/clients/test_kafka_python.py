@@ -1,5 +1,6 @@
 """kafka-python: its producers, groups, transactions and admin."""
 
+import gc
 import time
 from contextlib import closing
 
@@ -13,6 +14,16 @@ from kafka.errors import ProducerFencedError, TopicAlreadyExistsError
 from tests.support.clusters import fresh, until
 
 SECONDS = 30
+
+# kafka-python lets go of sockets without closing them, and whichever test runs when they are collected would fail.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def collect_sockets():
+    """Have them collected before a test of another file runs."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

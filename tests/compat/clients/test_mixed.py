@@ -4,14 +4,13 @@ import subprocess
 import sys
 import threading
 
-import psutil
 import pytest
 from confluent_kafka import KafkaException
 
 from tests.compat.clients.librdkafka import consuming, read_to_end, transactional_producer, values
-from tests.support.clusters import fresh, until
+from tests.support.clusters import fresh, kill, until
 
-TRANSACTIONS = 40
+TRANSACTIONS = 60
 HANDLE_TRANSACTIONS = 20
 SECONDS = 120
 
@@ -58,19 +57,20 @@ class Librdkafka(threading.Thread):
 @pytest.mark.parametrize("role", ["leader", "coordinator"])
 def test_counts_are_exact(our_broker, java, make_topic, role):
     topic = make_topic("mixed", partitions=2)
+    victim = next(node for node in our_broker.status()["nodes"] if role in node["roles"])
     reader = fresh("java")
-    config = {"isolation.level": "read_committed", "group.id": fresh("group")}
-    java.do("open_consumer", name=reader, topic=topic, config=config)
+    java.do("open_consumer", name=reader, topic=topic, config={"isolation.level": "read_committed"})
     command = [sys.executable, "-m", "tests.compat.clients.handle_process", our_broker.ray_address, topic]
     handle = subprocess.Popen(
-        [*command, str(HANDLE_TRANSACTIONS)], stdout=subprocess.PIPE, text=True, env=our_broker.environment
+        [*command, str(HANDLE_TRANSACTIONS)], stdout=subprocess.PIPE, text=True, env=our_broker.program_environment
     )
     try:
         assert handle.stdout.readline() == "ready\n"
         writer = Librdkafka(our_broker.bootstrap_servers, topic)
         writer.start()
         until(lambda: writer.committed >= 5 or writer.failure, "transactions run", SECONDS)
-        kill_one(our_broker, role)
+        kill(victim)
+        assert writer.committed < TRANSACTIONS, "the node was killed too late to hurt"
         found = []
         until(
             lambda: found.extend(java.do("poll", name=reader, ms=100)) or len(found) >= TRANSACTIONS or writer.failure,
@@ -90,11 +90,3 @@ def test_counts_are_exact(our_broker, java, make_topic, role):
     # The whole topic once more, now that everything is decided, for what Java might not have been shown yet.
     with consuming(our_broker.bootstrap_servers, fresh("reader"), isolation_level="read_committed") as consumer:
         assert sorted(value.decode() for value in values(read_to_end(consumer, topic, partitions=2))) == expected
-
-
-def kill_one(broker, role):
-    """End the process of a node that has this role, and see that it is gone."""
-    node = next(node for node in broker.status()["nodes"] if role in node["roles"])
-    process = psutil.Process(node["pid"])
-    process.kill()
-    process.wait(SECONDS)

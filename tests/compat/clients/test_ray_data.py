@@ -22,18 +22,15 @@ def short_temporary():
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def test_write_and_read(broker, make_topic, short_temporary):
-    """On the cluster's own Ray where it has one, for this is who uses it."""
+def test_write_and_read(bootstrap_servers, make_topic, short_temporary):
     topic = make_topic("ray-data", partitions=2)
-    address = [broker.ray_address] if hasattr(broker, "ray_address") else []
-    environment = {"TMPDIR": short_temporary, **getattr(broker, "environment", {})}
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.compat.clients.ray_data_job", broker.bootstrap_servers, topic, *address],
+        [sys.executable, "-m", "tests.compat.clients.ray_data_job", bootstrap_servers, topic],
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=False,
-        env=os.environ | environment,
+        env=os.environ | {"TMPDIR": short_temporary},
     )
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout.splitlines()[-1])

@@ -46,7 +46,7 @@ final class Consumers implements AutoCloseable {
         return open.get(arguments.get("name").asText());
     }
 
-    /** Subscribe where there is a group, else take partition 0 of the topic from its beginning. */
+    /** Subscribe where there is a group, else take all partitions of the topic from their beginning. */
     private Object openConsumer(JsonNode arguments) {
         Map<String, Object> config = new HashMap<>();
         config.put("bootstrap.servers", bootstrapServers);
@@ -61,7 +61,9 @@ final class Consumers implements AutoCloseable {
         if (config.containsKey("group.id")) {
             consumer.subscribe(List.of(topic));
         } else {
-            consumer.assign(List.of(new TopicPartition(topic, 0)));
+            List<TopicPartition> partitions = new ArrayList<>();
+            consumer.partitionsFor(topic).forEach(each -> partitions.add(new TopicPartition(topic, each.partition())));
+            consumer.assign(partitions);
         }
         return null;
     }
