@@ -28,7 +28,7 @@ demo: setup ## Show what Eagleray does
 	$(WITH_JAVA) $(BIN)/python -m eagleray.demo
 
 test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
-	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) --basetemp=$(BUILD)/test-files $(ARGS)
+	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) --dist loadgroup --basetemp=$(BUILD)/test-files $(ARGS)
 
 check: $(VENV)/.installed ## Check format, lint, types and layers
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))

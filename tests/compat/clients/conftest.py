@@ -5,6 +5,7 @@ ask for nothing that Kafka itself does not do, or the addresses of a broker that
 """
 
 import os
+from pathlib import Path
 
 import psutil
 import pytest
@@ -56,6 +57,14 @@ def chosen_broker(directory):
     if TARGET == "kafka":
         return RealKafka(directory, SETTINGS)
     return Elsewhere(TARGET)
+
+
+def pytest_collection_modifyitems(items):
+    """Let one process run all tests of this folder, because each process would start a broker of its own."""
+    folder = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(folder):
+            item.add_marker(pytest.mark.xdist_group("clients"))
 
 
 @pytest.fixture(scope="session")
