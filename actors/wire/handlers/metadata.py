@@ -1,8 +1,9 @@
 """Metadata: key 3, versions 0 to 13.
 
-Brokers, topics and leaders, from the metadata that the node follows. A topic that is asked for by name and does not
-exist is created, where `auto.create.topics.enable` and the client allow it; the answer then waits a moment until this
-node has heard of it.
+Brokers, topics and leaders, from the metadata that the node follows. A topic that is asked for by name and not known
+here is created, where `auto.create.topics.enable` and the client allow it; otherwise the controller is asked whether
+it exists by now, for a client that has just created it elsewhere takes "unknown" for an answer that lasts. In both
+cases the answer waits a moment until this node has heard of the topic.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from eagleray.actors.spec import CONTROLLER_NODE_ID
 from eagleray.actors.wire.call import Call
-from eagleray.broker.controller.events import CreateTopics, NewTopic
+from eagleray.broker.controller.events import CreateTopics, GetMetadata, NewTopic
 from eagleray.broker.controller.names import complaint_about
 from eagleray.broker.controller.topics import INTERNAL_TOPICS, NO_TOPIC_ID, PartitionImage, TopicImage
 from eagleray.protocol.errors import ErrorCode
@@ -29,12 +30,28 @@ _HEARD_TRIES: Final = 100
 
 
 def handle(request: MetadataRequest, call: Call) -> None:
-    """Answer, perhaps after creating what is missing."""
-    missing = _to_create(request, call)
+    """Answer, perhaps after creating what is missing, or hearing of it."""
+    missing = _missing(request, call)
     if not missing:
         _answer(request, call, {})
-        return
+    elif request.allow_auto_topic_creation and call.listener.config.auto_create_topics_enable:
+        _create(request, call, missing)
+    else:
+        _ask_for(request, call, missing)
 
+
+def _missing(request: MetadataRequest, call: Call) -> list[str]:
+    """The topics that a client names, which could exist and are not known here."""
+    topics = call.host.image.topics
+    names = [topic.name for topic in request.topics or () if topic.name and topic.topic_id == NO_TOPIC_ID]
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if name not in topics and name not in INTERNAL_TOPICS and complaint_about(name) is None
+    ]
+
+
+def _create(request: MetadataRequest, call: Call, missing: list[str]) -> None:
     def created(reply: Any) -> None:  # noqa: ANN401 - TopicsAnswered, or None
         refused = {} if reply is None else {result.name: result.error_code for result in reply.results}
         wanted = [name for name in missing if refused.get(name) is ErrorCode.NONE]
@@ -43,18 +60,12 @@ def handle(request: MetadataRequest, call: Call) -> None:
     call.ask(CONTROLLER_NODE_ID, created, CreateTopics, tuple(NewTopic(name) for name in missing))
 
 
-def _to_create(request: MetadataRequest, call: Call) -> list[str]:
-    if not request.topics or not request.allow_auto_topic_creation:
-        return []
-    if not call.listener.config.auto_create_topics_enable:
-        return []
-    topics = call.host.image.topics
-    names = [topic.name for topic in request.topics if topic.name and topic.topic_id == NO_TOPIC_ID]
-    return [
-        name
-        for name in dict.fromkeys(names)
-        if name not in topics and name not in INTERNAL_TOPICS and complaint_about(name) is None
-    ]
+def _ask_for(request: MetadataRequest, call: Call, missing: list[str]) -> None:
+    def told(reply: Any) -> None:  # noqa: ANN401 - MetadataAnswered, or None
+        wanted = [] if reply is None else [name for name in missing if name in reply.image.topics]
+        _answer_when_heard(request, call, dict.fromkeys(wanted, ErrorCode.NONE), wanted, _HEARD_TRIES)
+
+    call.ask(CONTROLLER_NODE_ID, told, GetMetadata, tuple(missing))
 
 
 def _answer_when_heard(

@@ -1,0 +1,72 @@
+"""Metadata on the wire, for topics that this node has not heard of."""
+
+import asyncio
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from eagleray.broker.controller.events import GetMetadata
+from eagleray.broker.controller.topics import PartitionImage, TopicImage
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.unit.actors.wire.fakes import Peer, make_listener
+
+ORDERS = TopicImage("orders", b"\x01" * 16, {}, (PartitionImage(1, 0, (1,), (1,)),))
+
+
+class ControllerKnows:
+    """A controller that has these topics; the asking node hears of them when the test says so."""
+
+    def __init__(self, loop, *topics):
+        self._loop = loop
+        self._topics = {topic.name: topic for topic in topics}
+        self.asked = []
+
+    def ask(self, node_id, on_reply, message_type, *fields):
+        assert message_type is GetMetadata
+        self.asked.append(fields)
+        self._loop.call_soon(on_reply, SimpleNamespace(image=SimpleNamespace(topics=self._topics)))
+
+
+def asked_for(name, *known, hears):
+    async def scenario():
+        listener = make_listener(roles=("leader",), auto_create_topics_enable=False)
+        listener.host.peers = ControllerKnows(listener.host.loop, *known)
+        peer = Peer(listener)
+        peer.send(MetadataRequest(topics=(MetadataRequestTopic(name=name),)), 9)
+        if hears:
+            assert await peer.responses() == []
+            listener.host.image = msgspec.structs.replace(listener.host.image, topics={ORDERS.name: ORDERS})
+        async with asyncio.timeout(10):
+            while not (responses := await peer.responses()):
+                await asyncio.sleep(0.001)
+        (response,) = responses
+        return response.body.topics[0], listener.host.peers.asked
+
+    return asyncio.run(scenario())
+
+
+def test_a_topic_that_was_created_a_moment_ago_is_waited_for():
+    topic, asked = asked_for("orders", ORDERS, hears=True)
+
+    assert topic.error_code == ErrorCode.NONE
+    assert [partition.leader_id for partition in topic.partitions] == [1]
+    assert asked == [(("orders",),)]
+
+
+def test_a_client_is_told_to_ask_again_for_one_that_exists_and_is_not_heard_of():
+    topic, _ = asked_for("orders", ORDERS, hears=False)
+
+    assert topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("name", "error_code", "questions"),
+    [("nothing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 1), ("not a name", ErrorCode.INVALID_TOPIC_EXCEPTION, 0)],
+)
+def test_one_that_nobody_knows_is_unknown_at_once(name, error_code, questions):
+    topic, asked = asked_for(name, ORDERS, hears=False)
+
+    assert topic.error_code == error_code
+    assert len(asked) == questions
