@@ -44,7 +44,16 @@ class ConsumerGroups:
 
         Groups notice with the next heartbeat of any member.
         """
-        self._topics = Topics(by_name, version)
+        self.take_topics(Topics(by_name, version))
+
+    def take_topics(self, topics: Topics) -> None:
+        """Take the topics that there are now, where many such as this one share them."""
+        self._topics = topics
+
+    def begin_sessions(self, now_ms: int) -> None:
+        """Give all members their full time, because the records that they are from have none."""
+        for group in self.groups.values():
+            group.begin_sessions(now_ms)
 
     def is_busy(self, group_id: str) -> bool:
         """Say whether a group waits for the log."""

@@ -11,11 +11,11 @@ from eagleray.broker.groups.consumer.decisions import Draft, Refusal
 from eagleray.broker.groups.consumer.joining import find_by_id, find_or_join
 from eagleray.broker.groups.consumer.member import LEAVING_FOR_A_WHILE, Member
 from eagleray.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic, from_topics
-from eagleray.broker.groups.consumer.patterns import matching
 from eagleray.broker.groups.consumer.reconciliation import reconcile
 from eagleray.broker.groups.consumer.requests import NOT_GIVEN_MS, is_full
 from eagleray.broker.groups.consumer.subscriptions import Subscriber
 from eagleray.broker.groups.consumer.topics import Topics
+from eagleray.broker.patterns import matching
 from eagleray.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,

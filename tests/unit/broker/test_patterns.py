@@ -2,7 +2,7 @@
 
 import pytest
 
-from eagleray.broker.groups.consumer.patterns import BadPattern, compile_pattern, matching
+from eagleray.broker.patterns import BadPattern, compile_pattern, matching
 from eagleray.protocol.errors import ErrorCode
 from tests.support.consumer_groups import Consumer, GroupWorld, parts, settle
 

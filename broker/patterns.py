@@ -1,8 +1,8 @@
-"""Regular expressions that members subscribe to, and the topics that they stand for.
+"""Regular expressions that clients bring: of topics that they subscribe to, of transactions that they look for.
 
 Kafka takes RE2's language, in which every expression is matched in linear time. We match by Python's, which knows
 nearly all of it and some more. What RE2 has not is refused here as well; so is repetition within repetition, which RE2
-does have, because Python may take for ever over it, and one member must not stop a coordinator.
+does have, because Python may take for ever over it, and one client must not stop a node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[*+]|\{\d*,\}|\{[\d,]*\}|."
 
 
 class BadPattern(ValueError):
-    """A regular expression that cannot be used; the message says why, for the member to read."""
+    """A regular expression that cannot be used; the message says why, for the client to read."""
 
 
 @lru_cache(maxsize=256)
