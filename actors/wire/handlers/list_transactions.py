@@ -30,7 +30,7 @@ async def handle(request: ListTransactionsRequest, call: AdminCall) -> ListTrans
     reply = await ask_coordinator(call, Role.COORDINATOR, ListTransactions, *fields)
     if isinstance(reply, ErrorCode):
         return ListTransactionsResponse(error_code=reply)
-    found = (_state_of(each) for each in reply.transactions if pattern.fullmatch(each.transactional_id))
+    found = (_state_of(each) for each in reply.transactions if pattern.describes(each.transactional_id))
     return ListTransactionsResponse(unknown_state_filters=_unknown_states(request), transaction_states=tuple(found))
 
 

@@ -15,7 +15,6 @@ from eagleray.broker.groups.consumer.reconciliation import reconcile
 from eagleray.broker.groups.consumer.requests import NOT_GIVEN_MS, is_full
 from eagleray.broker.groups.consumer.subscriptions import Subscriber
 from eagleray.broker.groups.consumer.topics import Topics
-from eagleray.broker.patterns import matching
 from eagleray.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -159,7 +158,7 @@ def _resolve_regexes(draft: Draft, around: Surroundings) -> None:
     for regex in sorted(draft.state.regexes.keys() - wanted):
         draft.remove_regex(regex)
     for regex in sorted(filter(None, wanted)):
-        topics = matching(regex, around.topics.by_name)
+        topics = around.topics.matching(regex)
         if draft.state.regexes.get(regex) != topics:
             draft.write_regex(regex, topics, around.topics.version, around.now_ms)
 
