@@ -14,6 +14,7 @@ from eagleray.actors.verifying import Verifier
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS
+from eagleray.broker.groups.consumer.events import TopicsKnown
 from eagleray.broker.groups.coordinator import GroupCoordinator
 from eagleray.broker.groups.events import (
     LogMarkers,
@@ -58,6 +59,7 @@ class GroupCoordinatorShell(Shell):
             replay=self._machine.replay,
         )
         self._verifier = Verifier(host, self.post)
+        self._topics: dict[str, tuple[bytes, int]] = {}
 
     def handle(self, events: list[Any]) -> None:
         """Let the machine take what happened, until nothing follows from it any more."""
@@ -127,9 +129,13 @@ class GroupCoordinatorShell(Shell):
     # Its life
 
     def metadata_changed(self, previous: MetadataImage) -> None:
-        """Take over and give up partitions of the offsets log; forget what groups knew of deleted topics."""
-        self._topic.metadata_changed()
+        """Take over and give up partitions of the offsets log; tell groups which topics there are, and are no more."""
         image = self.host.image
+        topics = _topics_of(image)
+        if topics != self._topics:
+            self._topics = topics
+            self.post(TopicsKnown(topics, image.version))
+        self._topic.metadata_changed()
         deleted = tuple(
             topic.name for topic in previous.topics.values() if image.topic_id(topic.name) != topic.topic_id
         )
@@ -150,6 +156,13 @@ def _as_event(message: Any) -> Any:  # noqa: ANN401 - an event, or a message tha
     if type(message) is WriteGroupMarkers:
         return WriteMarkers(message.request_id, message.markers)
     return message
+
+
+def _topics_of(image: MetadataImage) -> dict[str, tuple[bytes, int]]:
+    """Give the topics that members may be assigned, each with its id and how many partitions it has."""
+    return {
+        topic.name: (topic.topic_id, len(topic.partitions)) for topic in image.topics.values() if not topic.is_internal
+    }
 
 
 def _runs(effects: list[LogOffsets | LogMarkers]) -> list[list[LogOffsets | LogMarkers]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
@@ -80,13 +80,19 @@ def default_settings() -> dict[str, str]:
     return own | {key: topic[key] for key in CONFIG_KEYS}
 
 
+def _value_of(text: str, wanted: Any) -> Any:  # noqa: ANN401 - a field's type, and a value of it
+    if get_origin(wanted) is tuple:
+        return tuple(filter(None, (part.strip() for part in text.split(","))))
+    return msgspec.convert(text, wanted, strict=False)
+
+
 def _parse(component: type[Config], settings: Mapping[str, str]) -> Config:
     fields: dict[str, Any] = {}
     types = get_type_hints(component)
     for key, field in _keys_of(component).items():
         if key in settings:
             try:
-                fields[field] = msgspec.convert(settings[key], types[field], strict=False)
+                fields[field] = _value_of(settings[key], types[field])
             except msgspec.ValidationError:
                 expected = "true or false" if types[field] is bool else "a whole number"
                 raise InvalidConfig(f"{key} is {settings[key]!r}; expected {expected}") from None

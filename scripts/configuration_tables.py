@@ -14,7 +14,7 @@ from eagleray.actors.settings import CLUSTER_KEYS, COMPONENTS  # type: ignore[im
 from eagleray.broker.controller.config_entries import (  # type: ignore[import-not-found]
     TOPIC_CONFIG_MEANINGS,
 )
-from eagleray.broker.controller.topic_configs import TopicConfig  # type: ignore[import-not-found]
+from eagleray.broker.controller.topic_configs import TopicConfig, text_of  # type: ignore[import-not-found]
 from eagleray.broker.log.config import CONFIG_KEYS  # type: ignore[import-not-found]
 from eagleray.client.config import ConsumerConfig, ProducerConfig
 
@@ -57,6 +57,14 @@ MEANINGS = {
     "group.max.session.timeout.ms": "The longest session that a member of a group may ask for.",
     "group.max.size": "How many members a group may have.",
     "group.initial.rebalance.delay.ms": "How long the first generation of an empty group waits for more members.",
+    "group.consumer.heartbeat.interval.ms": "How often a member of a KIP-848 group is to be heard from.",
+    "group.consumer.min.heartbeat.interval.ms": "The least that the interval may be.",
+    "group.consumer.max.heartbeat.interval.ms": "The most that the interval may be.",
+    "group.consumer.session.timeout.ms": "How long a member of a KIP-848 group may be silent before it is given up.",
+    "group.consumer.min.session.timeout.ms": "The least that this may be.",
+    "group.consumer.max.session.timeout.ms": "The most that this may be.",
+    "group.consumer.max.size": "How many members a KIP-848 group may have.",
+    "group.consumer.assignors": "Who may assign partitions in KIP-848 groups; the first does where nobody asks.",
     # Topics and metadata
     "num.partitions": "How many partitions a topic has whose creator names no number.",
     "dedicated.nodes.limit": "How many partitions may have an actor of their own. Ours.",
@@ -101,7 +109,7 @@ def _section(title: str, text: str, rows: Iterable[Row]) -> str:
 
 def _cluster_rows() -> Iterable[Row]:
     defaults = {
-        field.replace("_", "."): _default(getattr(component(), field))
+        field.replace("_", "."): text_of(getattr(component(), field))
         for component in COMPONENTS
         for field in component.__struct_fields__
     }
@@ -110,10 +118,6 @@ def _cluster_rows() -> Iterable[Row]:
         yield f"`{key}`", defaults[key], MEANINGS[key]
     for key in sorted(CONFIG_KEYS):
         yield f"`{key}`", topic[key], MEANINGS[key]
-
-
-def _default(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _topic_rows() -> Iterable[Row]:

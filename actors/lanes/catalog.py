@@ -9,6 +9,7 @@ from eagleray.broker.controller import events as controller
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.groups import events as groups
 from eagleray.broker.groups.classic import events as classic_groups
+from eagleray.broker.groups.consumer import events as consumer_groups
 from eagleray.broker.partitions import events as partitions
 from eagleray.broker.transactions import events as transactions
 from eagleray.broker.transactions import producer_ids
@@ -48,6 +49,8 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
         classic_groups.Heartbeat,
         classic_groups.LeaveGroup,
         classic_groups.DescribeGroup,
+        consumer_groups.ConsumerHeartbeat,
+        consumer_groups.DescribeConsumerGroup,
         messages.WriteGroupMarkers,
     ),
     Role.CONTROLLER: (
@@ -89,6 +92,8 @@ REPLIES: Final[tuple[type, ...]] = (
     classic_groups.HeartbeatAnswered,
     classic_groups.GroupLeft,
     classic_groups.GroupDescribed,
+    consumer_groups.ConsumerHeartbeatAnswered,
+    consumer_groups.ConsumerGroupDescribed,
     controller.PlanAnswered,
     controller.NodeRegistered,
     controller.MetadataFollowed,

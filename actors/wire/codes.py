@@ -42,6 +42,9 @@ def for_offsets_in_transaction(error_code: ErrorCode, version: int) -> ErrorCode
     if error_code is ErrorCode.CONCURRENT_TRANSACTIONS:
         # All versions of producers ask again in a moment for this one.
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if error_code is ErrorCode.STALE_MEMBER_EPOCH:
+        # Producers know the code of classic groups, and abort.
+        return ErrorCode.ILLEGAL_GENERATION
     return for_producer(error_code, version, fenced_since=_NEVER, abortable_since=4)
 
 

@@ -100,9 +100,12 @@ def values_of(key: str, layers: tuple[tuple[ConfigSource, Mapping[str, str]], ..
     return tuple(ConfigValue(layer[key], source) for source, layer in layers if key in layer)
 
 
+_CLUSTER_LIST_KEYS: Final = frozenset({"group.consumer.assignors"})
+
+
 def type_of(key: str, default: str) -> ConfigType:
     """Return the type of a setting, which its default shows where its name does not."""
-    if key in LIST_KEYS:
+    if key in LIST_KEYS or key in _CLUSTER_LIST_KEYS:
         return ConfigType.LIST
     if key in _INT_KEYS:
         return ConfigType.INT

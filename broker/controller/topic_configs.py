@@ -73,6 +73,8 @@ def log_config_as_text(config: LogConfig) -> dict[str, str]:
 
 def text_of(value: object) -> str:
     """Return a value as the text of a setting."""
+    if isinstance(value, tuple):
+        return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -128,6 +128,10 @@ class CommitServer:
         error_code = membership.check_commit(
             request.generation, request.member_id, request.group_instance_id, is_transactional=is_transactional
         )
+        if error_code is ErrorCode.STALE_MEMBER_EPOCH:
+            partitions = [offset.partition for offset in request.offsets]
+            if membership.may_commit_late(request.generation, request.member_id, partitions):
+                error_code = _NONE
         if error_code is _NONE and not is_transactional:
             membership.commit_taken(request.member_id, now_ms)
         return error_code

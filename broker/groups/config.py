@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
+from eagleray.broker.groups.consumer.config import ConsumerGroupConfig
 
 _MINUTE_MS = 60 * 1000
 _DAY_MS = 24 * 60 * _MINUTE_MS
@@ -19,7 +19,7 @@ LONGEST_TIME_MS: Final = 2**31 - 1
 _MAY_BE_NOTHING: Final = frozenset({"offset_metadata_max_bytes", "group_initial_rebalance_delay_ms"})
 
 
-class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
+class GroupConfig(ConsumerGroupConfig, frozen=True, kw_only=True):
     """How groups are spread, how long what they have committed is kept, and what their members may ask for."""
 
     offsets_topic_num_partitions: int = 50
@@ -41,10 +41,16 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     taken in by one more rebalance.
     """
 
+    group_consumer_min_heartbeat_interval_ms: int = 5000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.__struct_fields__:
-            least = 0 if name in _MAY_BE_NOTHING else 1
-            if getattr(self, name) < least:
+            least, value = 0 if name in _MAY_BE_NOTHING else 1, getattr(self, name)
+            if isinstance(value, int) and value < least:
                 raise ValueError(f"{name} has to be {least} or more")
         if self.offset_metadata_max_bytes > LONGEST_TEXT:
             raise ValueError(f"offset_metadata_max_bytes has to be {LONGEST_TEXT} or less: records hold no longer text")
@@ -52,6 +58,12 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"group_max_session_timeout_ms has to be {LONGEST_TIME_MS} or less: records hold no more")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ValueError("group_min_session_timeout_ms has to be group_max_session_timeout_ms or less")
+        for name in ("heartbeat_interval_ms", "session_timeout_ms"):
+            self._check_limits(f"group_consumer_{name}", f"group_consumer_min_{name}", f"group_consumer_max_{name}")
+
+    def _check_limits(self, name: str, lowest: str, highest: str) -> None:
+        if not getattr(self, lowest) <= getattr(self, name) <= getattr(self, highest):
+            raise ValueError(f"{name} has to be {lowest} or more, and {highest} or less")
 
     @property
     def offsets_retention_ms(self) -> int:

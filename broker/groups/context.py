@@ -30,6 +30,9 @@ CODES_FOR_CLIENTS: Final = {
 }
 """What the log and the transaction coordinator answer, in the words that a committing client understands."""
 
+CODES_FOR_MEMBERS: Final = CODES_FOR_CLIENTS | {ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR}
+"""What the log answers, in the words that a member understands."""
+
 
 class GroupContext:
     """Where effects are collected, and where appends wait for the log.

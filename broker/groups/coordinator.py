@@ -8,6 +8,7 @@ from typing import Any, Final
 from eagleray.broker.groups.classic.kind import ClassicGroups
 from eagleray.broker.groups.committing import CommitServer
 from eagleray.broker.groups.config import GroupConfig
+from eagleray.broker.groups.consumer.kind import ConsumerKind
 from eagleray.broker.groups.context import GroupContext
 from eagleray.broker.groups.events import (
     CommitOffsets,
@@ -39,7 +40,7 @@ from eagleray.protocol.records import RecordBatch
 
 _NONE = ErrorCode.NONE
 
-KINDS: Final[tuple[type[GroupKind], ...]] = (ClassicGroups,)
+KINDS: Final[tuple[type[GroupKind], ...]] = (ClassicGroups, ConsumerKind)
 """The protocols by which groups have members."""
 
 

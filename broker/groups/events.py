@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from eagleray.broker.groups.classic.events import ClassicReply, ClassicRequest
+from eagleray.broker.groups.consumer.events import ConsumerReply, ConsumerRequest, TopicsKnown
 from eagleray.broker.groups.membership import NO_GENERATION, NO_MEMBER
 from eagleray.broker.groups.state import OffsetsState
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
@@ -100,7 +101,9 @@ class ListGroups(Message, frozen=True, tag=True):
 
 
 Commit: TypeAlias = CommitOffsets | CommitTransactionOffsets
-Request: TypeAlias = Commit | FetchOffsets | DeleteOffsets | DeleteGroup | ListGroups | WriteMarkers | ClassicRequest
+Request: TypeAlias = (
+    Commit | FetchOffsets | DeleteOffsets | DeleteGroup | ListGroups | WriteMarkers | ClassicRequest | ConsumerRequest
+)
 
 
 class OffsetsLogged(Message, frozen=True, tag=True):
@@ -169,6 +172,7 @@ Event: TypeAlias = (
     | OffsetsLoaded
     | OffsetsResigned
     | OffsetsOfTopicDeleted
+    | TopicsKnown
     | Tick
 )
 
@@ -248,5 +252,5 @@ class GroupsListed(Message, frozen=True, tag=True):
     groups: tuple[ListedGroup, ...] = ()
 
 
-Reply: TypeAlias = OffsetsCommitted | OffsetsFetched | GroupsListed | MarkersAnswered | ClassicReply
+Reply: TypeAlias = OffsetsCommitted | OffsetsFetched | GroupsListed | MarkersAnswered | ClassicReply | ConsumerReply
 Effect: TypeAlias = LogOffsets | LogMarkers | VerifyTransaction | Reply

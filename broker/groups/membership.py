@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Final, TypeAlias
 
 from eagleray.broker.groups.state import NO_TIME
+from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.errors import ErrorCode
 
 NO_GENERATION: Final = -1
@@ -51,6 +52,15 @@ class Membership(ABC):
         self, generation: int, member_id: str, group_instance_id: str | None, *, is_transactional: bool
     ) -> ErrorCode:
         """Say whether a commit is by somebody who may, and if not, why."""
+
+    def may_commit_late(
+        self,
+        generation: int,  # noqa: ARG002 - for other kinds
+        member_id: str,  # noqa: ARG002 - as above
+        partitions: Iterable[TopicPartition],  # noqa: ARG002 - as above
+    ) -> bool:
+        """Say whether a commit that is refused with STALE_MEMBER_EPOCH may be taken for these partitions after all."""
+        return False
 
     def commit_taken(self, member_id: str, now_ms: int) -> None:  # noqa: B027 - not every kind minds
         """Take note that somebody who may has committed outside of a transaction."""

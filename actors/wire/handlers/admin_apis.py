@@ -12,6 +12,7 @@ from typing import Final
 from eagleray.actors.wire.handlers import (
     alter_configs,
     alter_user_scram_credentials,
+    consumer_group_describe,
     create_acls,
     create_partitions,
     create_topics,
@@ -68,6 +69,7 @@ ADMIN_HANDLERS: Final[tuple[tuple[int, ModuleType, int, int], ...]] = (
     (61, describe_producers, 0, 0),
     (65, describe_transactions, 0, 0),
     (66, list_transactions, 0, 2),
+    (69, consumer_group_describe, 0, 1),
     (75, describe_topic_partitions, 0, 0),
 )
 """Each as `serve` takes it: the API key, the module that handles it, the lowest and the highest version."""

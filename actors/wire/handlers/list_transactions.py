@@ -5,10 +5,9 @@ Clients ask every broker; one that coordinates no transactions has none to list.
 
 from __future__ import annotations
 
-import re
-
 from eagleray.actors.wire.asking import AdminCall, ask_coordinator
 from eagleray.broker.controller.nodes import Role
+from eagleray.broker.patterns import BadPattern, compile_pattern
 from eagleray.broker.transactions.events import ListTransactions, TransactionDescription
 from eagleray.broker.transactions.states import KAFKA_NAMES
 from eagleray.protocol.errors import ErrorCode
@@ -24,14 +23,14 @@ async def handle(request: ListTransactionsRequest, call: AdminCall) -> ListTrans
     if Role.COORDINATOR not in call.host.spec.roles:
         return ListTransactionsResponse(unknown_state_filters=_unknown_states(request))
     try:
-        pattern = re.compile(request.transactional_id_pattern or ".*", re.DOTALL)
-    except re.error:
+        pattern = compile_pattern(request.transactional_id_pattern or "(?s:.*)")
+    except BadPattern:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     fields = (request.state_filters, request.producer_id_filters, request.duration_filter)
     reply = await ask_coordinator(call, Role.COORDINATOR, ListTransactions, *fields)
     if isinstance(reply, ErrorCode):
         return ListTransactionsResponse(error_code=reply)
-    found = (_state_of(each) for each in reply.transactions if pattern.fullmatch(each.transactional_id))
+    found = (_state_of(each) for each in reply.transactions if pattern.describes(each.transactional_id))
     return ListTransactionsResponse(unknown_state_filters=_unknown_states(request), transaction_states=tuple(found))
 
 

@@ -1,7 +1,8 @@
 """OffsetFetch: key 9, versions 1 to 10.
 
 How far groups have come, in some partitions or in all that they know. One group up to version 7, many from 8 on; from 7
-on whoever asks may want to wait out the transactions that hold offsets; from 10 on topics go by their ids.
+on whoever asks may want to wait out the transactions that hold offsets; from 9 on a member of a KIP-848 group says who
+it is and at which epoch; from 10 on topics go by their ids.
 """
 
 from __future__ import annotations
@@ -100,7 +101,15 @@ def _fetch_many(request: OffsetFetchRequest, call: Call) -> None:
 
     joined = Joined(call, len(request.groups), answer)
     for place, group in enumerate(request.groups):
-        joined.ask(place, FetchOffsets, group.group_id, _partitions_of(image, group), request.require_stable)
+        joined.ask(
+            place,
+            FetchOffsets,
+            group.group_id,
+            _partitions_of(image, group),
+            request.require_stable,
+            group.member_id,
+            group.member_epoch,
+        )
     joined.finish()
 
 

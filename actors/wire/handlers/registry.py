@@ -8,6 +8,7 @@ from eagleray.actors.wire.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     api_versions,
+    consumer_group_heartbeat,
     end_txn,
     fetch,
     find_coordinator,
@@ -46,6 +47,7 @@ SERVED: Final[dict[int, Served]] = {
         serve(25, add_offsets_to_txn, 0, 4),
         serve(26, end_txn, 0, 5),
         serve(28, txn_offset_commit, 0, 6),
+        serve(68, consumer_group_heartbeat, 0, 1),
         *(serve(*api) for api in ADMIN_HANDLERS),
     )
 }

@@ -19,7 +19,7 @@ from eagleray.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-_LEVELS: Final = {"transaction.version": IMPLICIT_VERSION}
+_LEVELS: Final = {"transaction.version": IMPLICIT_VERSION, "group.version": 1}
 _UPGRADE_TYPES: Final = (1, 2, 3)
 _WITHOUT_RESULTS: Final = 2
 """From this version on a request succeeds or fails as a whole."""

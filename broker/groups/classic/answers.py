@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from eagleray.broker.groups.classic.events import GroupJoined, GroupSynced, JoinedMember
 from eagleray.broker.groups.classic.group import ClassicGroup
 from eagleray.broker.groups.classic.members import Member
-from eagleray.broker.groups.context import CODES_FOR_CLIENTS, GroupContext
+from eagleray.broker.groups.context import GroupContext
 from eagleray.protocol.errors import ErrorCode
 
 _NONE = ErrorCode.NONE
-
-CODES_FOR_MEMBERS: Final = CODES_FOR_CLIENTS | {ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR}
-"""What the log answers, in the words that a member understands."""
 
 
 class Answers:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from eagleray.broker.groups.classic.alarms import Alarms
-from eagleray.broker.groups.classic.answers import CODES_FOR_MEMBERS, Answers, members_of
+from eagleray.broker.groups.classic.answers import Answers, members_of
 from eagleray.broker.groups.classic.events import GroupJoined, JoinGroup
 from eagleray.broker.groups.classic.group import ClassicGroup
 from eagleray.broker.groups.classic.members import Member
 from eagleray.broker.groups.classic.rebalancing import Rebalancer
 from eagleray.broker.groups.classic.states import GroupState
 from eagleray.broker.groups.config import LONGEST_TEXT, LONGEST_TIME_MS
-from eagleray.broker.groups.context import GroupContext
+from eagleray.broker.groups.context import CODES_FOR_MEMBERS, GroupContext
 from eagleray.broker.groups.shards import Shard
 from eagleray.protocol.errors import ErrorCode
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from eagleray.broker.groups.classic.answers import CODES_FOR_MEMBERS, Answers, assignment_for
+from eagleray.broker.groups.classic.answers import Answers, assignment_for
 from eagleray.broker.groups.classic.events import GroupSynced, SyncGroup
 from eagleray.broker.groups.classic.group import ClassicGroup
 from eagleray.broker.groups.classic.members import Member
 from eagleray.broker.groups.classic.rebalancing import Rebalancer
 from eagleray.broker.groups.classic.states import GroupState
-from eagleray.broker.groups.context import GroupContext
+from eagleray.broker.groups.context import CODES_FOR_MEMBERS, GroupContext
 from eagleray.protocol.errors import ErrorCode
 
 _NONE = ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""What a group looks like from outside: ConsumerGroupDescribe and ListGroups."""
+"""What a group looks like from outside: ConsumerGroupDescribe, and the names that it has in lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from eagleray.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from eagleray.protocol.messages.consumer_group_describe import Member as DescribedMember
-from eagleray.protocol.messages.list_groups import ListedGroup
 
 GROUP_TYPE: Final = "consumer"
 PROTOCOL_TYPE: Final = "consumer"
@@ -44,13 +43,6 @@ def describe_missing(group_id: str) -> DescribedGroup:
         group_id=group_id,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=f"There is no consumer group {group_id}.",
-    )
-
-
-def listing_of(state: GroupState) -> ListedGroup:
-    """Give the group's line in a list of groups."""
-    return ListedGroup(
-        group_id=state.group_id, protocol_type=PROTOCOL_TYPE, group_state=state.status, group_type=GROUP_TYPE
     )
 
 

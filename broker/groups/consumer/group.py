@@ -90,6 +90,12 @@ class ConsumerGroup:
             deadline_ms = now_ms + self._config.group_consumer_session_timeout_ms
             self._timers.follow(key.member_id, deadline_ms, is_member=key.member_id in self.state.members)
 
+    def begin_sessions(self, now_ms: int) -> None:
+        """Give all members their full time from now on."""
+        for member_id, member in self.state.members.items():
+            self._timers.heard_from(member_id, now_ms + self._config.group_consumer_session_timeout_ms)
+            self._timers.told(member_id, member, now_ms)
+
     # Commits: the same questions that `Membership` answers for classic groups
 
     @property

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from eagleray.broker.groups.consumer.config import ConsumerGroupConfig
 from eagleray.broker.groups.consumer.decisions import Decision, Refusal
-from eagleray.broker.groups.consumer.description import describe, describe_missing, listing_of
+from eagleray.broker.groups.consumer.description import describe, describe_missing
 from eagleray.broker.groups.consumer.group import ConsumerGroup, refuse
 from eagleray.broker.groups.consumer.heartbeats import Client, Surroundings
 from eagleray.broker.groups.consumer.member import JOINING
@@ -21,7 +21,6 @@ from eagleray.protocol.messages.annotations import Message
 from eagleray.protocol.messages.consumer_group_describe import DescribedGroup
 from eagleray.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eagleray.protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
-from eagleray.protocol.messages.list_groups import ListedGroup
 
 
 class ConsumerGroups:
@@ -44,7 +43,16 @@ class ConsumerGroups:
 
         Groups notice with the next heartbeat of any member.
         """
-        self._topics = Topics(by_name, version)
+        self.take_topics(Topics(by_name, version))
+
+    def take_topics(self, topics: Topics) -> None:
+        """Take the topics that there are now, where many such as this one share them."""
+        self._topics = topics
+
+    def begin_sessions(self, now_ms: int) -> None:
+        """Give all members their full time, because the records that they are from have none."""
+        for group in self.groups.values():
+            group.begin_sessions(now_ms)
 
     def is_busy(self, group_id: str) -> bool:
         """Say whether a group waits for the log."""
@@ -72,14 +80,6 @@ class ConsumerGroups:
         around = self._around(now_ms)
         decisions = (group.expire(around) for name, group in self.groups.items() if name not in self._busy)
         return [self._hold(decision) for decision in decisions if decision is not None]
-
-    def delete(self, group_id: str) -> Decision:
-        """Decide about the end of a group, whose offsets are somebody else's to delete."""
-        assert group_id not in self._busy, f"{group_id} waits for the log"
-        group = self.groups.get(group_id)
-        if group is None:
-            return Decision(group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-        return self._hold(group.delete())
 
     def _hold(self, decision: Decision) -> Decision:
         if decision.records:
@@ -143,10 +143,6 @@ class ConsumerGroups:
         if group is None:
             return describe_missing(group_id)
         return describe(group.state, self._topics, self._config.group_consumer_assignors)
-
-    def listing(self) -> list[ListedGroup]:
-        """List all groups, for ListGroups."""
-        return [listing_of(self.groups[name].state) for name in sorted(self.groups)]
 
 
 def _no_group(request: ConsumerGroupHeartbeatRequest) -> Refusal:

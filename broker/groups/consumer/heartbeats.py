@@ -11,7 +11,6 @@ from eagleray.broker.groups.consumer.decisions import Draft, Refusal
 from eagleray.broker.groups.consumer.joining import find_by_id, find_or_join
 from eagleray.broker.groups.consumer.member import LEAVING_FOR_A_WHILE, Member
 from eagleray.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic, from_topics
-from eagleray.broker.groups.consumer.patterns import matching
 from eagleray.broker.groups.consumer.reconciliation import reconcile
 from eagleray.broker.groups.consumer.requests import NOT_GIVEN_MS, is_full
 from eagleray.broker.groups.consumer.subscriptions import Subscriber
@@ -159,7 +158,7 @@ def _resolve_regexes(draft: Draft, around: Surroundings) -> None:
     for regex in sorted(draft.state.regexes.keys() - wanted):
         draft.remove_regex(regex)
     for regex in sorted(filter(None, wanted)):
-        topics = matching(regex, around.topics.by_name)
+        topics = around.topics.matching(regex)
         if draft.state.regexes.get(regex) != topics:
             draft.write_regex(regex, topics, around.topics.version, around.now_ms)
 

@@ -7,7 +7,7 @@ from typing import Final
 from eagleray.broker.groups.config import LONGEST_TEXT
 from eagleray.broker.groups.consumer.decisions import Refusal
 from eagleray.broker.groups.consumer.member import JOINING, LEAVING_FOR_A_WHILE
-from eagleray.broker.groups.consumer.patterns import BadPattern, compile_pattern
+from eagleray.broker.patterns import BadPattern, compile_pattern
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from eagleray.broker.groups.consumer.partitions import TopicIdPartition
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.patterns import matching
 
 NO_TOPICS_HASH: Final = 0
 _HASH_BYTES = 8
@@ -16,13 +17,14 @@ _HASH_BYTES = 8
 class Topics:
     """What the metadata says at one moment; another moment has another object, so that `is` tells them apart."""
 
-    __slots__ = ("_names", "by_name", "version")
+    __slots__ = ("_matching", "_names", "by_name", "version")
 
     def __init__(self, by_name: Mapping[str, tuple[bytes, int]], version: int = 0) -> None:
         self.by_name = dict(by_name)
         """The id and the number of partitions of each topic."""
         self.version = version
         """How new the metadata are; it is noted beside what regular expressions are found to stand for."""
+        self._matching: dict[str, frozenset[str]] = {}
         self._names = {topic_id: name for name, (topic_id, _) in self.by_name.items()}
 
     def ids_of(self, names: Iterable[str]) -> frozenset[bytes]:
@@ -41,6 +43,13 @@ class Topics:
     def partition_counts(self, names: Iterable[str]) -> dict[bytes, int]:
         """Return how many partitions each of the topics has, leaving out those that do not exist."""
         return dict(self.by_name[name] for name in names if name in self.by_name)
+
+    def matching(self, regex: str) -> frozenset[str]:
+        """Return the topics that a regular expression stands for; it is found out once. Raises BadPattern."""
+        found = self._matching.get(regex)
+        if found is None:
+            found = self._matching[regex] = matching(regex, self.by_name)
+        return found
 
     def hash_of(self, names: Iterable[str]) -> int:
         """Give a number that changes when one of these topics is created, grown or deleted.

@@ -84,6 +84,10 @@ def test_a_node_has_the_settings_of_the_cluster_and_none_can_be_changed():
     assert (configs["broker.id"].value, configs["broker.id"].config_source) == (str(LEADER_A), 4)
     assert configs["advertised.listeners"].value == f"PLAINTEXT://localhost:{9000 + LEADER_A}"
     assert configs["default.replication.factor"].value == "1"
+    assert (configs["group.consumer.assignors"].value, configs["group.consumer.assignors"].config_type) == (
+        "uniform,range",
+        7,
+    )
 
 
 def test_nothing_is_set_for_all_nodes_while_they_run():
@@ -92,9 +96,13 @@ def test_nothing_is_set_for_all_nodes_while_they_run():
 
 
 def test_a_group_has_no_settings_of_its_own():
-    result = describe(GROUP, "audit")
+    result = describe(GROUP, "audit", settings={"group.consumer.heartbeat.interval.ms": "6000"})
     assert result.error_code == ErrorCode.NONE
     assert all(config.read_only for config in result.configs)
+    assert {config.name: config.value for config in result.configs} == {
+        "consumer.heartbeat.interval.ms": "6000",
+        "consumer.session.timeout.ms": "45000",
+    }
 
 
 @pytest.mark.parametrize(

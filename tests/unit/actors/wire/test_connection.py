@@ -46,7 +46,7 @@ def test_a_request_is_answered():
         assert response.body.error_code == ErrorCode.NONE
         assert {api.api_key: api.min_version for api in response.body.api_keys}[0] == 0, "librdkafka looks for it"
         features = {feature.name: feature.max_version_level for feature in response.body.finalized_features}
-        assert features["transaction.version"] == 2
+        assert features == {"transaction.version": 2, "group.version": 1}
 
     asyncio.run(scenario())
 

@@ -45,20 +45,22 @@ def update(*features, version):
 
 @pytest.mark.parametrize("version", range(3))
 def test_a_feature_that_is_at_its_level_already_is_fine(version):
-    response = update(("transaction.version", 2), version=version)
+    response = update(("transaction.version", 2), ("group.version", 1), version=version)
     assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
     assert all(result.error_code == ErrorCode.NONE for result in response.results)
 
 
-@pytest.mark.parametrize("feature", [("transaction.version", 1), ("transaction.version", 3), ("metadata.version", 20)])
+@pytest.mark.parametrize(
+    "feature", [("transaction.version", 1), ("transaction.version", 3), ("group.version", 0), ("metadata.version", 20)]
+)
 def test_no_feature_goes_to_another_level(feature):
     for version in (0, 1):
         (result,) = update(feature, version=version).results
         assert (result.feature, result.error_code) == (feature[0], ErrorCode.INVALID_UPDATE_VERSION)
-        assert "transaction.version" in result.error_message
+        assert feature[0] in result.error_message
     response = update(feature, version=2)
     assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert "transaction.version" in response.error_message
+    assert feature[0] in response.error_message
 
 
 def test_updates_that_contradict_each_other_are_refused():

@@ -1,12 +1,21 @@
-"""ListGroups, DescribeGroups, DeleteGroups and OffsetDelete on the wire."""
+"""ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups and OffsetDelete on the wire."""
 
 import pytest
 
-from eagleray.actors.wire.handlers import delete_groups, describe_groups, list_groups, offset_delete
+from eagleray.actors.wire.handlers import (
+    consumer_group_describe,
+    delete_groups,
+    describe_groups,
+    list_groups,
+    offset_delete,
+)
+from eagleray.actors.wire.operations import GROUP_OPERATIONS
 from eagleray.broker.groups.classic.events import DescribeGroup
+from eagleray.broker.groups.consumer.events import ConsumerHeartbeat, TopicsKnown
 from eagleray.broker.groups.events import DeleteGroup, DeleteOffsets, FetchOffsets, ListGroups
 from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from eagleray.protocol.messages.delete_groups import DeleteGroupsRequest
 from eagleray.protocol.messages.describe_groups import DescribeGroupsRequest
 from eagleray.protocol.messages.list_groups import ListGroupsRequest
@@ -200,3 +209,45 @@ def test_a_coordinator_that_does_not_answer_is_not_available(handler, kind, requ
         assert part(response).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     with_groups(main)
+
+
+# ConsumerGroupDescribe
+
+
+@pytest.mark.parametrize("version", range(2))
+@pytest.mark.parametrize("wants_operations", [False, True])
+def test_consumer_groups_are_described(version, wants_operations):
+    async def main(world):
+        world.nodes[GROUPS].handle(TopicsKnown({"orders": (b"o" * 16, 3)}, 1))
+        joined = await world.ask_node_for(
+            GROUPS, ConsumerHeartbeat, "audit", "m", 0, None, "rack", 60_000, ("orders",), None, "range", (), "c", "/h"
+        )
+        assert joined.error_code is ErrorCode.NONE
+        request = ConsumerGroupDescribeRequest(("audit", "billing", ""), wants_operations)
+        return await world.request(consumer_group_describe, request, node=GROUPS, version=version)
+
+    found, classic, unnamed = with_groups(main).groups
+    assert (found.group_id, found.group_state, found.group_epoch, found.assignor_name) == (
+        "audit",
+        "Stable",
+        1,
+        "range",
+    )
+    assert (found.authorized_operations == GROUP_OPERATIONS) is wants_operations
+    (member,) = found.members
+    assert (member.member_id, member.rack_id, member.client_id, member.client_host) == ("m", "rack", "c", "/h")
+    (part,) = member.assignment.topic_partitions
+    assert (part.topic_id, part.topic_name, part.partitions) == (b"o" * 16, "orders", (0, 1, 2))
+    assert member.target_assignment == member.assignment
+    assert member.member_type == (1 if version else -1)
+    assert (classic.group_id, classic.error_code) == ("billing", ErrorCode.GROUP_ID_NOT_FOUND)
+    assert unnamed.error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_who_coordinates_no_groups_describes_none():
+    async def main(world):
+        return await world.request(consumer_group_describe, ConsumerGroupDescribeRequest(("audit",)), node=LEADER_A)
+
+    (group,) = with_groups(main).groups
+    assert (group.group_id, group.error_code) == ("audit", ErrorCode.NOT_COORDINATOR)
+    assert group.error_message

@@ -5,6 +5,7 @@ import pytest
 
 from eagleray.broker.groups import events
 from eagleray.broker.groups.classic import events as classic
+from eagleray.broker.groups.consumer import events as consumer
 from eagleray.broker.groups.events import (
     CommitOffsets,
     CommittedOffset,
@@ -76,6 +77,42 @@ MESSAGES = [
     classic.GroupDescribed(
         1, ErrorCode.NONE, "Stable", "consumer", "range", (classic.DescribedMember("m", None, "c", "/h", b"x", b"y"),)
     ),
+    consumer.ConsumerHeartbeat(
+        1,
+        "g",
+        "m",
+        3,
+        "host",
+        "rack",
+        6000,
+        ("orders",),
+        "o.*",
+        "range",
+        (consumer.PartitionsOfTopic(bytes(16), (0, 1)),),
+        "c",
+        "/h",
+        False,
+    ),
+    consumer.ConsumerHeartbeat(1, "g", "m", -1),
+    consumer.DescribeConsumerGroup(1, "g"),
+    consumer.ConsumerHeartbeatAnswered(
+        1, ErrorCode.NONE, None, "m", 3, 5000, (consumer.PartitionsOfTopic(bytes(16), (0, 1)),)
+    ),
+    consumer.ConsumerHeartbeatAnswered(1, ErrorCode.FENCED_MEMBER_EPOCH, "why"),
+    consumer.ConsumerGroupDescribed(
+        1,
+        ErrorCode.NONE,
+        None,
+        "Stable",
+        3,
+        2,
+        "uniform",
+        (
+            consumer.DescribedConsumer(
+                "m", assignment=(consumer.NamedPartitions(bytes(16), "orders", (0, 1)),), member_type=1
+            ),
+        ),
+    ),
 ]
 ON_THE_LANE = (
     coordinator_events.Request | coordinator_events.Reply | events.Request | events.Reply | leader_events.Produce
@@ -96,5 +133,6 @@ def test_no_name_of_a_group_coordinator_is_another_machines():
         }
 
     others = (coordinator_events, marker_events, producer_ids, leader_events)
-    assert names(events).isdisjoint(set().union(*map(names, (*others, classic))))
-    assert names(classic).isdisjoint(set().union(*map(names, others)))
+    assert names(events).isdisjoint(set().union(*map(names, (*others, classic, consumer))))
+    assert names(classic).isdisjoint(set().union(*map(names, (*others, consumer))))
+    assert names(consumer).isdisjoint(set().union(*map(names, others)))

@@ -3,7 +3,6 @@
 from eagleray.broker.groups.consumer.state import GroupStatus
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.consumer_group_describe import Assignment, TopicPartitions
-from eagleray.protocol.messages.list_groups import ListedGroup
 from tests.support.consumer_groups import GROUP, Consumer, GroupWorld, settle, topic_id
 
 
@@ -59,14 +58,3 @@ def test_a_group_that_is_not_there():
     described = GroupWorld().groups.describe("nobody")
     assert (described.group_id, described.error_code) == ("nobody", ErrorCode.GROUP_ID_NOT_FOUND)
     assert "nobody" in described.error_message
-
-
-def test_groups_are_listed():
-    world = GroupWorld()
-    world.join("a")
-    world.join("a", group_id="audit")
-    world.send(group_id="audit", member_id="a", member_epoch=-1)
-    assert world.groups.listing() == [
-        ListedGroup("audit", "consumer", "Empty", "consumer"),
-        ListedGroup(GROUP, "consumer", "Stable", "consumer"),
-    ]

@@ -83,13 +83,12 @@ def test_only_the_last_record_of_each_key_counts():
 
 def test_a_deleted_group_leaves_nothing():
     world = GroupWorld()
-    assert world.groups.delete(GROUP).error_code is ErrorCode.GROUP_ID_NOT_FOUND
     consumer = Consumer(world, "a", subscribed_topic_regex="pay.*")
     settle(consumer)
-    refused = world.groups.delete(GROUP)
+    refused = world.groups.groups[GROUP].delete()
     assert (refused.error_code, refused.records) == (ErrorCode.NON_EMPTY_GROUP, ())
     consumer.leave()
-    decision = world.groups.delete(GROUP)
+    decision = world.groups.groups[GROUP].delete()
     assert GROUP in world.groups.groups
     world.settle(decision)
     assert world.groups.groups == {}
