@@ -9,13 +9,13 @@ import secrets
 import time
 from typing import Any, Final
 
-from eagleray.actors.garbage import collect_garbage_rarely
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REQUESTS
 from eagleray.actors.lanes.direct import DirectSession
 from eagleray.actors.lanes.peers import Peers, Unanswered
 from eagleray.actors.lanes.ray_lane import RayLane
 from eagleray.actors.lanes.sessions import Receiver, Sessions
 from eagleray.actors.logs import DirectoryLock, PartitionLocked
+from eagleray.actors.memory import collect_garbage_rarely, keep_freed_memory
 from eagleray.actors.metadata_queries import MetadataQueries
 from eagleray.actors.roles import SHELLS
 from eagleray.actors.settings import listener_config
@@ -97,6 +97,7 @@ class Node:
         """Wait until the last incarnation has ended, then listen, and join the cluster."""
         self._lock = await self._take_lock()
         collect_garbage_rarely()
+        keep_freed_memory()
         await self._listen()
         self._start(self._tick())
         self._start(self._follow())

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from eagleray.actors.garbage import collect_garbage_rarely
+from eagleray.actors.memory import collect_garbage_rarely
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import AbortableError
 from eagleray.client.producer import AsyncProducer
