@@ -124,7 +124,7 @@ class Node:
         last_port = int(file_system.read_bytes(path)) if file_system.exists(path) else 0
         for port in (self.spec.port or last_port, 0):
             try:
-                self.port = await self.listener.listen(self.spec.host, port)
+                self.port = await self.listener.listen(self.spec.bind_host or self.spec.host, port)
             except OSError:
                 if port in (0, self.spec.port):
                     raise

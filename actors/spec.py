@@ -20,7 +20,10 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...]
     data_dir: str
     host: str
-    """The address to listen at, under which the other nodes and the clients reach it."""
+    """The name or address under which the other nodes and the clients reach it."""
+
+    bind_host: str = ""
+    """The address to listen at, where that is another, as with 0.0.0.0."""
 
     token: bytes
     """What a peer has to know to be let in."""

@@ -35,6 +35,9 @@ _DESCRIBE_S: Final = 3.0
 _START_S: Final = 150.0
 _COORDINATORS: Final = 4
 
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - whoever asks for it gets it
+"""To listen at these is to listen at every address of the machine; nobody can connect to them from elsewhere."""
+
 
 class ClusterNotFound(Exception):
     """There is no cluster of this name on this Ray cluster."""
@@ -75,12 +78,14 @@ async def start_cluster(
     settings: Mapping[str, str],
     lane: Lane = Lane.DIRECT,
     host: str | None = None,
+    advertised_host: str | None = None,
     port: int = 0,
 ) -> Contact:
     """Start the nodes of a cluster on this Ray node, with what its data directory holds; return when all have joined.
 
-    `host` is the address that all nodes listen at, by default that of the Ray node. `port` is where the bootstrap node
-    listens; with 0 it is the one of its last life, or any that is free.
+    `host` is the address that all nodes listen at, by default that of the Ray node; `advertised_host` is what clients
+    and other nodes are told, by default the same, or the Ray node's where nodes listen at every address. `port` is
+    where the bootstrap node listens; with 0 it is the one of its last life, or any that is free.
     """
     check_settings(settings)
     data_dir = os.path.abspath(data_dir)
@@ -88,7 +93,8 @@ async def start_cluster(
     spec = ClusterSpec(
         name=name,
         data_dir=data_dir,
-        host=host or address_of_this_node(),
+        host=advertised_host or advertised_for(host),
+        bind_host=host or "",
         token=_token(data_dir),
         settings=dict(settings),
         lane=lane,
@@ -115,6 +121,11 @@ async def start_cluster(
         raise
     finally:
         peers.close()
+
+
+def advertised_for(host: str | None) -> str:
+    """What others connect to, where nodes listen at this address."""
+    return address_of_this_node() if not host or host in EVERY_ADDRESS else host
 
 
 def _check_is_free(name: str, data_dir: str) -> None:

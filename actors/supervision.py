@@ -46,6 +46,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     data_dir: str
     host: str
+    bind_host: str = ""
     token: bytes
     settings: dict[str, str]
     lane: Lane = Lane.DIRECT
@@ -61,6 +62,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
             roles=planned.roles,
             data_dir=self.data_dir,
             host=self.host,
+            bind_host=self.bind_host,
             token=self.token,
             settings=self.settings,
             lane=self.lane,

@@ -28,6 +28,7 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
     lane: str = Lane.DIRECT
     config: Mapping[str, str] = {}
     host: str | None = None
+    advertised_host: str | None = None
     port: int = 0
 
 
@@ -52,6 +53,7 @@ async def start_nodes(options: StartOptions) -> Contact:
         settings=settings,
         lane=Lane(options.lane),
         host=options.host,
+        advertised_host=options.advertised_host,
         port=options.port,
     )
 

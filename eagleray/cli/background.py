@@ -24,6 +24,8 @@ def command_of(request: StartRequest) -> list[str]:
     """The command that does in the foreground what was asked for."""
     command = [sys.executable, "-m", "eagleray", "start", "--name", request.connection.name]
     command += ["--data-dir", request.data_dir, "--listen", request.listen, "--layout", request.layout]
+    if request.advertise is not None:
+        command += ["--advertise", request.advertise]
     if request.coordinators is not None:
         command += ["--coordinators", str(request.coordinators)]
     if request.leaders is not None:

@@ -110,6 +110,7 @@ async def _start(request: StartRequest) -> Contact:
                 coordinators=request.coordinators,
                 config=request.settings,
                 host=request.listen.rpartition(":")[0],
+                advertised_host=request.advertise,
                 port=int(request.listen.rpartition(":")[2]),
             )
         )

@@ -39,6 +39,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     connection: Connection
     listen: str
+    advertise: str | None = None
     data_dir: str
     layout: str = "separate"
     leaders: int | None = None
@@ -52,6 +53,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples(
             "eagleray start --data-dir ./data",
             "eagleray start --data-dir ./data --detach && eagleray status && eagleray stop",
+            "eagleray start --data-dir ./data --listen 0.0.0.0:9092 --advertise broker.example.com",
             "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --flush commit",
         )
     )(start)
@@ -64,6 +66,12 @@ def start(
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where clients reach it; port 0 takes a free one.")
     ] = "127.0.0.1:9092",
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            "--advertise", metavar="HOST", help="What clients are told to connect to, if not that of --listen."
+        ),
+    ] = None,
     layout: Annotated[
         Layout, typer.Option("--layout", help="Each role a process of its own, or all roles in one per core.")
     ] = Layout.SEPARATE,
@@ -91,6 +99,7 @@ def start(
     request = StartRequest(
         connection=Connection(name, address),
         listen=listen,
+        advertise=advertise,
         data_dir=os.path.abspath(data_dir),
         layout=str(layout),
         leaders=leaders,

@@ -101,8 +101,8 @@ class Wire:
 
 
 @asynccontextmanager
-async def running(tmp_path, layout, settings=None):
-    async with NodesInProcess(tmp_path, layout, settings) as nodes:
+async def running(tmp_path, layout, settings=None, **options):
+    async with NodesInProcess(tmp_path, layout, settings, **options) as nodes:
         wire = Wire(nodes)
         try:
             yield nodes, wire
@@ -146,6 +146,21 @@ def test_metadata_names_data_nodes_only_and_a_controller_among_them(tmp_path, la
                 assert {broker.port for broker in answer.brokers} == {nodes.nodes[node].port for node in expected}
                 assert "leader" in layout[answer.controller_id]
                 assert {topic.name for topic in answer.topics} == {"__consumer_offsets", "__transaction_state"}
+
+    asyncio.run(scenario())
+
+
+def test_clients_are_told_what_is_advertised_which_need_not_be_where_nodes_listen(tmp_path):
+    async def scenario():
+        async with running(tmp_path, SEPARATE, host="localhost") as (nodes, wire):
+            answer = await wire.any(metadata.MetadataRequest(None), 12)
+            assert {broker.host for broker in answer.brokers} == {"localhost"}
+            found = find_coordinator.FindCoordinatorRequest(key_type=1, coordinator_keys=("checkout",))
+            assert (await wire.any(found, 6)).coordinators[0].host == "localhost"
+            addresses = {
+                socket.getsockname()[0] for node in nodes.nodes.values() for socket in node.listener._server.sockets
+            }
+            assert addresses == {"127.0.0.1"}
 
     asyncio.run(scenario())
 

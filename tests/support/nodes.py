@@ -52,9 +52,10 @@ class FailingNode(Node):
 
 
 class NodesInProcess:
-    def __init__(self, data_dir, layout=SEPARATE, settings=None):
+    def __init__(self, data_dir, layout=SEPARATE, settings=None, host="127.0.0.1"):
         self.data_dir = str(data_dir)
         self.layout = layout
+        self.host = host
         self.token = secrets.token_bytes(32)
         self.settings = settings or {}
         self.nodes = {}
@@ -80,7 +81,8 @@ class NodesInProcess:
             node_id=node_id,
             roles=self.layout[node_id],
             data_dir=self.data_dir,
-            host="127.0.0.1",
+            host=self.host,
+            bind_host="127.0.0.1",
             token=self.token,
             settings=self.settings,
         )

@@ -31,6 +31,14 @@ def test_bad_address_to_listen_at_says_what_was_expected(tmp_path, listen):
     assert "expected HOST:PORT" in fail("start", "--data-dir", tmp_path, "--listen", listen)
 
 
+def test_what_is_advertised_is_passed_on_to_the_background():
+    request = StartRequest(
+        connection=Connection("mine"), listen="0.0.0.0:9092", data_dir="/data", advertise="broker.example.com"
+    )
+    command = background.command_of(request)
+    assert command[command.index("--advertise") + 1] == "broker.example.com"
+
+
 def test_directory_that_cannot_be_made_says_why(tmp_path):
     (tmp_path / "file").touch()
     line = fail("start", "--data-dir", tmp_path / "file" / "data", *FREE)
