@@ -38,7 +38,14 @@ def children():
 def left_behind(before):
     """Processes that came meanwhile; what a Ray of other tests starts for itself is not ours to end."""
     found = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
-    return {process.pid for process in found if not before & {parent.pid for parent in process.parents()}}
+    return {process.pid for process in found if is_left(process, before)}
+
+
+def is_left(process, before):
+    try:
+        return not before & {parent.pid for parent in process.parents()}
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.slow
