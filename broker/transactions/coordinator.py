@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 from eagleray.broker.identities import NO_EPOCH, ProducerIdentity
@@ -24,7 +25,6 @@ from eagleray.broker.transactions.events import (
     ProducerIdsReceived,
     SendMarkers,
     Tick,
-    TransitionLogged,
     TransitionLost,
     TransitionsLogged,
 )
@@ -43,7 +43,7 @@ class TransactionCoordinator:
     """Decides over the transactions of the transactional ids that hash to its partitions of the transaction log.
 
     Owns: for each of its partitions, what replaying that partition gives. Persists: nothing itself; every change is a
-    `LogTransition`, and takes effect, is answered and has consequences only when `TransitionLogged` comes back.
+    `LogTransition`, and takes effect, is answered and has consequences only when `TransitionsLogged` comes back.
     On failure (`TransitionLost`): the transaction is as before, and whoever waited for it is told to try again.
     After a restart: the loaded log is the state, and the markers of decided transactions are sent again.
 
@@ -63,8 +63,7 @@ class TransactionCoordinator:
         self._ahead: dict[str, Transaction] = {}
         """Those that are finished, which the log has not been told, the longest ago first."""
         self._handlers: dict[type, Callable[[Any, int], None]] = {
-            TransitionsLogged: self._on_all_logged,
-            TransitionLogged: self._on_logged,
+            TransitionsLogged: self._on_logged,
             TransitionLost: self._on_lost,
             MarkersWritten: self._on_markers_written,
             MarkersForgotten: self._on_markers_forgotten,
@@ -109,13 +108,10 @@ class TransactionCoordinator:
 
     # The log's answers, and what follows from them
 
-    def _on_all_logged(self, event: TransitionsLogged, now_ms: int) -> None:
+    def _on_logged(self, event: TransitionsLogged, now_ms: int) -> None:
         coordinator_epoch = event.coordinator_epoch
         for transactional_id in event.transactional_ids:
             self._logged(transactional_id, coordinator_epoch, now_ms)
-
-    def _on_logged(self, event: TransitionLogged, now_ms: int) -> None:
-        self._logged(event.transactional_id, event.coordinator_epoch, now_ms)
 
     def _logged(self, transactional_id: str, coordinator_epoch: int, now_ms: int) -> None:
         transaction = self._find_pending(transactional_id, coordinator_epoch)
@@ -228,12 +224,11 @@ class TransactionCoordinator:
     def _log_ends(self, now_ms: int) -> None:
         """Tell the log of the ends of transactions that no other has followed for a while."""
         latest_ms = now_ms - self._config.transaction_completion_log_delay_ms
-        for transactional_id, transaction in [*self._ahead.items()]:
-            has_followed = transaction.pending is not None or not transaction.is_ahead
-            if not has_followed and transaction.current.updated_ms > latest_ms:
-                break
-            del self._ahead[transactional_id]
-            if not has_followed:
+        # There may be very many, and only the first are due.
+        due = list(takewhile(lambda transaction: _is_settled(transaction, latest_ms), self._ahead.values()))
+        for transaction in due:
+            del self._ahead[transaction.transactional_id]
+            if not _is_followed(transaction):
                 self._context.log(transaction, transaction.current)
 
     def _on_markers_forgotten(self, event: MarkersForgotten, now_ms: int) -> None:  # noqa: ARG002 - as above
@@ -290,6 +285,16 @@ class TransactionCoordinator:
     def _on_tick(self, event: Tick, now_ms: int) -> None:  # noqa: ARG002 - it says no more than that time has passed
         self._log_ends(now_ms)
         self._housekeeping.tick(now_ms)
+
+
+def _is_followed(transaction: Transaction) -> bool:
+    """Whether the log has heard of the end of a transaction, or is about to, by what came after it."""
+    return transaction.pending is not None or not transaction.is_ahead
+
+
+def _is_settled(transaction: Transaction, latest_ms: int) -> bool:
+    """Whether a transaction that has ended need not be waited for any more, to see whether another follows it."""
+    return _is_followed(transaction) or transaction.current.updated_ms <= latest_ms
 
 
 def _branch_markers(branching: Branching) -> tuple[BranchMarkers, ...]:

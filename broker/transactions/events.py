@@ -100,15 +100,8 @@ Request: TypeAlias = InitProducerId | AddPartitions | EndTransaction | BeginBran
 Query: TypeAlias = DescribeTransaction | ListTransactions
 
 
-class TransitionLogged(Message, frozen=True, tag=True):
-    """The log has the transition that a transactional id was waiting for."""
-
-    transactional_id: str
-    coordinator_epoch: int
-
-
 class TransitionsLogged(Message, frozen=True, tag=True):
-    """The log has the transitions that these were waiting for, in their order: one append of many."""
+    """The log has the transitions that these ids were waiting for, in their order: one append may hold many."""
 
     transactional_ids: tuple[str, ...]
     coordinator_epoch: int
@@ -178,7 +171,6 @@ class Tick(Message, frozen=True, tag=True):
 Event: TypeAlias = (
     Request
     | Query
-    | TransitionLogged
     | TransitionsLogged
     | TransitionLost
     | MarkersWritten
@@ -197,7 +189,7 @@ Event: TypeAlias = (
 class LogTransition(Message, frozen=True, tag=True):
     """Append a transition to a partition of the transaction log; None as the snapshot writes a tombstone.
 
-    Answered exactly once, by `TransitionLogged` or `TransitionLost` with the same coordinator epoch, unless the
+    Answered exactly once, by `TransitionsLogged` or `TransitionLost` with the same coordinator epoch, unless the
     coordinator resigns from the partition. What one transactional id has logged stays in its order.
     """
 

@@ -134,7 +134,7 @@ class BrokerInMemory:
                 match effect:
                     case events.LogTransition():
                         self._write(effect)
-                        pending.append(events.TransitionLogged(effect.transactional_id, effect.coordinator_epoch))
+                        pending.append(events.TransitionsLogged((effect.transactional_id,), effect.coordinator_epoch))
                     case events.RequestProducerIds():
                         pending.append(events.ProducerIdsReceived(self._next_producer_id, 2))
                         self._next_producer_id += 2

@@ -130,7 +130,7 @@ class CoordinatorNode(Node):
                 match effect:
                     case events.LogTransition():
                         self._write(effect)
-                        pending.append(events.TransitionLogged(effect.transactional_id, effect.coordinator_epoch))
+                        pending.append(events.TransitionsLogged((effect.transactional_id,), effect.coordinator_epoch))
                     case events.RequestProducerIds():
                         pending.append(events.ProducerIdsReceived(self.world.take_producer_ids(), 1000))
                     case events.SendMarkers():

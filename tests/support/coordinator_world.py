@@ -31,8 +31,8 @@ from eagleray.broker.transactions.events import (
     RequestProducerIds,
     SendMarkers,
     Tick,
-    TransitionLogged,
     TransitionLost,
+    TransitionsLogged,
 )
 from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
 from eagleray.broker.transactions.snapshot import Snapshot
@@ -236,7 +236,7 @@ class CoordinatorWorld:
                 self.stale.append(error)
         self.unwritten.clear()
         self.stale += [
-            TransitionLogged(append.transactional_id, append.coordinator_epoch) for append in self.undelivered
+            TransitionsLogged((append.transactional_id,), append.coordinator_epoch) for append in self.undelivered
         ]
         self.undelivered.clear()
         self.fenced_in_memory.clear()
@@ -279,7 +279,7 @@ class CoordinatorWorld:
         if self.undelivered:
             append = self.undelivered.pop(place % len(self.undelivered))
             self.fenced_in_memory.discard(append.transactional_id)
-            self.send(TransitionLogged(append.transactional_id, append.coordinator_epoch))
+            self.send(TransitionsLogged((append.transactional_id,), append.coordinator_epoch))
 
     def lose(self, place: int) -> None:
         if self.unwritten:

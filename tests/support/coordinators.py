@@ -26,8 +26,8 @@ from eagleray.broker.transactions.events import (
     RequestProducerIds,
     SendMarkers,
     Tick,
-    TransitionLogged,
     TransitionLost,
+    TransitionsLogged,
 )
 from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
 from eagleray.broker.transactions.snapshot import Snapshot
@@ -175,7 +175,7 @@ class CoordinatorDriver:
         append = self.appends.popleft()
         value = None if append.snapshot is None else encode_value(append.snapshot)
         self.records.append((encode_key(append.transactional_id), value))
-        self.send(TransitionLogged(append.transactional_id, append.coordinator_epoch))
+        self.send(TransitionsLogged((append.transactional_id,), append.coordinator_epoch))
         return append
 
     def lose(self, error_code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> LogTransition:

@@ -13,8 +13,8 @@ from eagleray.broker.transactions.events import (
     PartitionLoaded,
     PartitionResigned,
     ProducerIdsReceived,
-    TransitionLogged,
     TransitionLost,
+    TransitionsLogged,
 )
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
@@ -197,7 +197,7 @@ def test_an_answer_of_the_log_from_before_a_change_of_epoch_is_not_taken_for_a_n
     driver.send(PartitionLoaded(0, 2, {TRANSACTIONAL_ID: snapshot(TransactionState.ONGOING)}))
     request_id = driver.end(SOMEBODY)
 
-    driver.send(TransitionLogged(TRANSACTIONAL_ID, 1))
+    driver.send(TransitionsLogged((TRANSACTIONAL_ID,), 1))
     driver.send(TransitionLost(TRANSACTIONAL_ID, 1, ErrorCode.NOT_COORDINATOR))
 
     assert request_id not in driver.replies
@@ -209,7 +209,7 @@ def test_an_answer_of_the_log_from_before_a_change_of_epoch_is_not_taken_for_a_n
 def test_answers_that_nobody_waits_for_change_nothing():
     driver = with_transaction(TransactionState.ONGOING)
 
-    assert driver.send(TransitionLogged(TRANSACTIONAL_ID, 1)) == []
+    assert driver.send(TransitionsLogged((TRANSACTIONAL_ID,), 1)) == []
     assert driver.send(TransitionLost("unheard-of", 1, ErrorCode.NOT_COORDINATOR)) == []
     assert driver.send(MarkersWritten(TRANSACTIONAL_ID, 0, 1, 1)) == []
     assert driver.send(MarkersWritten("unheard-of", 0, 1, 1)) == []

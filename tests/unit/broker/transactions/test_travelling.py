@@ -33,8 +33,8 @@ from eagleray.broker.transactions.events import (
     TransactionDescribed,
     TransactionDescription,
     TransactionsListed,
-    TransitionLogged,
     TransitionLost,
+    TransitionsLogged,
 )
 from eagleray.broker.transactions.marker_events import (
     LeadersLearned,
@@ -76,7 +76,7 @@ MESSAGES = [
     InitProducerId(1, "t", 5, PRODUCER),
     AddPartitions(1, "t", PRODUCER, (ORDERS_0, ORDERS_1), 2, True),
     EndTransaction(1, "t", PRODUCER, True, 2),
-    TransitionLogged("t", 1),
+    TransitionsLogged(("t",), 1),
     TransitionLost("t", 1, ErrorCode.NOT_COORDINATOR),
     MarkersWritten("t", 0, 1, 2),
     MarkersForgotten(),
