@@ -24,6 +24,11 @@ def produce(cluster: Cluster, topic: str, *, dataset: str = "orders", seed: int 
     return sum(produce_slices(cluster, topic, dataset=dataset, seed=seed, rows=rows))
 
 
+def steps(rows: int) -> int:
+    """How many transactions `rows` orders take."""
+    return -(-rows // _ROWS_IN_A_TRANSACTION)
+
+
 def produce_slices(cluster: Cluster, topic: str, *, dataset: str, seed: int, rows: int) -> Iterator[int]:
     """The same, step by step: yields how many records each transaction had, once it is committed."""
     chosen = DATASETS[dataset]

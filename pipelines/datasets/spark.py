@@ -38,19 +38,26 @@ def merchants_frame(spark: SparkSession, *, seed: int) -> DataFrame:
 
 
 def write_dataset(
-    spark: SparkSession, topic: str, *, dataset: str = "orders", seed: int = 7, rows: int = 100_000, partitions: int = 4
+    spark: SparkSession,
+    topic: str,
+    *,
+    dataset: str = "orders",
+    seed: int = 7,
+    rows: int = 100_000,
+    partitions: int = 4,
+    cluster: str = "default",
 ) -> None:
     """Write the records of the first `rows` orders to a topic, in one transaction with a writer for each slice.
 
     write_dataset(spark, "orders", rows=1_000_000, seed=7)
     """
     records = records_frame(spark, dataset, seed=seed, rows=rows, partitions=partitions)
-    records.write.format("eagleray").option("topic", topic).mode("append").save()
+    records.write.format("eagleray").option("cluster", cluster).option("topic", topic).mode("append").save()
 
 
 def _frame(spark: SparkSession, generate: Generate, ddl: str, rows: int, partitions: int) -> DataFrame:
     bounds = spark.range(0, rows, 1, max(1, min(partitions, rows)))
-    return bounds.mapInArrow(partial(_generate, generate), ddl)  # type: ignore[arg-type] # it may return any iterator
+    return bounds.mapInArrow(partial(_generate, generate), ddl)
 
 
 def _generate(generate: Generate, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

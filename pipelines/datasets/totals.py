@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -77,7 +77,7 @@ def slices(size: int, length: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + length, size)
 
 
-def _sums(table: pa.Table, key: str, value: str, function: str = "sum") -> dict[object, int]:
+def _sums(table: pa.Table, key: str, value: str, function: str = "sum") -> dict[Any, int]:
     """Sums by key in whole numbers: doubles would lose cents above 2^53."""
     grouped = table.group_by(key).aggregate([(value, function)])
     return dict(zip(grouped[key].to_pylist(), grouped[f"{value}_{function}"].to_pylist(), strict=True))

@@ -13,8 +13,11 @@ from eagleray.pipelines.jobs.job_file import JobFile
 from eagleray.pipelines.jobs.model import Pipeline, Sink, Source, Table, TransformFunction, as_options, unchanged
 
 FORMAT: Final = "eagleray"
-RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "headers")
-_PLACE_COLUMNS: Final = ("key", "topic", "partition", "offset", "timestamp")
+ORIGIN: Final = "record"
+"""The column of the input that says where a row was: its topic, partition, offset and timestamp."""
+
+RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "timestamp", "headers")
+_ORIGIN_COLUMNS: Final = ("topic", "partition", "offset", "timestamp")
 _FROM_JSON_MODES: Final = {"fail": "FAILFAST", "null": "PERMISSIVE"}
 
 
@@ -57,13 +60,19 @@ def input_of(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
 
 
 def with_values(frame: DataFrame, source: Source) -> DataFrame:
-    """Take JSON values apart; a column of the value comes before one of the record that has its name."""
+    """Put together what the transform sees: the key, the value or its columns, and where the record was.
+
+    Where it was is one column, so that `SELECT *` does not send rows to the partition that they came from.
+    """
+    origin = F.struct(*_ORIGIN_COLUMNS).alias(ORIGIN)
+    headers = [name for name in ("headers",) if name in frame.columns]
     if not source.value_schema:
-        return frame
+        return frame.select("key", "value", *headers, origin)
     mode = {"mode": _FROM_JSON_MODES[source.malformed]}
-    parsed = frame.withColumn("row", F.from_json(F.col("value").cast("string"), source.value_schema, mode))
+    row = F.from_json(F.col("value").cast("string"), source.value_schema, mode).alias("row")
+    parsed = frame.select(row, "key", *headers, origin)
     names = parsed.select("row.*").columns
-    return parsed.select("row.*", *(name for name in _PLACE_COLUMNS if name not in names))
+    return parsed.select("row.*", *(name for name in ("key", *headers, ORIGIN) if name not in names))
 
 
 def with_event_time(frame: DataFrame, source: Source) -> DataFrame:
@@ -79,7 +88,7 @@ def output_of(frame: DataFrame, sink: Sink) -> DataFrame:
     if sink.key:
         frame = frame.withColumn("key", F.expr(sink.key).cast("string"))
     if "value" not in frame.columns:
-        names = [name for name in frame.columns if name not in RECORD_COLUMNS]
+        names = [name for name in frame.columns if name not in (*RECORD_COLUMNS, ORIGIN)]
         if not names:
             raise InvalidJob("the transform gives no column for the value; expected `value`, or columns for its JSON.")
         frame = frame.withColumn("value", F.to_json(F.struct(*names)))

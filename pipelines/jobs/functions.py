@@ -71,5 +71,5 @@ def _load_module(name: str, directory: str) -> ModuleType:
     file = getattr(module, "__file__", None)
     if directory and file and os.path.dirname(os.path.abspath(file)) == directory:
         # Executors do not have the directory of the job: functions of the module travel with the plan.
-        cloudpickle.register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call] # Spark has not typed it
     return module

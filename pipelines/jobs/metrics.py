@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 OBSERVATION: Final = "eagleray"
 _LOOK_EVERY_S: Final = 0.2

@@ -19,7 +19,8 @@ TransformFunction = Callable[["DataFrame"], "DataFrame"]
 AVAILABLE_NOW: Final = "available-now"
 _INTERVAL: Final = re.compile(r"[1-9]\d* (milliseconds?|seconds?|minutes?|hours?)")
 _MEMORY: Final = re.compile(r"[1-9]\d*[kmgt]")
-OUTPUT_MODES: Final = ("append", "complete", "update")
+OUTPUT_MODES: Final = ("append", "update")
+"""A topic is only ever added to, so that the third of Spark's modes, to write all of it anew, has no meaning."""
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,8 +58,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Sink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The topic that a pipeline writes to.
 
-    The columns `key`, `value`, `topic`, `partition` and `headers` are parts of a record. Where there is no `value`, all
-    other columns together are its JSON.
+    The columns `key`, `value`, `topic`, `partition`, `timestamp` and `headers` are parts of a record. Where there is no
+    `value`, all other columns together are its JSON; `record`, where the row came from, is left out.
     """
 
     topic: str = ""

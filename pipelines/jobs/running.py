@@ -6,7 +6,7 @@ import time
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from eagleray.pipelines.jobs.building import FORMAT, input_of, output_of
 from eagleray.pipelines.jobs.metrics import OBSERVATION, BatchMetrics, OnBatch, PipelineReport, follow
