@@ -62,7 +62,7 @@ def render() -> str:
     """Render the whole document."""
     source = SOURCE + render_table(SOURCE_OPTIONS) + SOURCE_COLUMNS
     sink = SINK + render_table(SINK_OPTIONS) + SINK_COLUMNS
-    return INTRODUCTION + source + sink + SHARED + str(render_table(SHARED_OPTIONS))
+    return "".join((INTRODUCTION, source, sink, SHARED, render_table(SHARED_OPTIONS)))
 
 
 def main() -> int:
