@@ -83,3 +83,17 @@ def from_checkpoint(checkpoint: Mapping[str, Mapping[str, int]]) -> Offsets:
         for topic, partitions in topics.items()
         for partition, offset in partitions.items()
     }
+
+
+def bounds_up_to(
+    bounds: Mapping[TopicPartition, Bounds], target: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Bounds]:
+    """Return what can be read without going beyond `target`: what Trigger.AvailableNow found when it began.
+
+    Partitions that have come since then are left out, and those that have gone stay gone.
+    """
+    return {
+        partition: Bounds(each.earliest, max(each.earliest, min(each.latest, target[partition])))
+        for partition, each in bounds.items()
+        if partition in target
+    }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
 
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from eagleray.broker.identities import TopicPartition
+from eagleray.pipelines.options.errors import OptionError
 
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 """What no pattern matches, as with Kafka's consumers; `subscribe` and `assign` may name them."""
@@ -61,6 +63,30 @@ class Assign(msgspec.Struct, frozen=True):
 
 
 Selection = Subscribe | SubscribePattern | Assign
+
+
+def partitions_to_read(selection: Selection, partition_counts: Mapping[str, int]) -> list[TopicPartition]:
+    """Return the partitions that a query begins with, in order; raises OptionError for any that does not exist.
+
+    A query that has begun asks `choose` instead: what is gone since then is a loss rather than a wrong option.
+    """
+    option = "assign" if isinstance(selection, Assign) else "subscribe"
+    missing = selection.missing(partition_counts)
+    if missing:
+        existing = _all_partitions(partition_counts, list(partition_counts))
+        known = [str(each) for each in existing] if isinstance(selection, Assign) else list(partition_counts)
+        raise unknown_topic(option, missing, known)
+    return selection.choose(partition_counts)
+
+
+def unknown_topic(option: str, missing: Collection[str], known: Collection[str]) -> OptionError:
+    """Return the error for an option that names what does not exist."""
+    near = {name: difflib.get_close_matches(name, known, 1) for name in missing}
+    hints = "".join(f" Did you mean {match[0]} by {name}?" for name, match in near.items() if match)
+    return OptionError(
+        f"{option} names {', '.join(missing)}, which the cluster does not have.{hints} Create it first, such as with "
+        "`eagleray topic create`, or correct the option."
+    )
 
 
 def _all_partitions(partition_counts: Mapping[str, int], topics: list[str]) -> list[TopicPartition]:

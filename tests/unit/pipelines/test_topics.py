@@ -3,7 +3,8 @@
 import pytest
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.pipelines.options.topics import Assign, Selection, Subscribe, SubscribePattern
+from eagleray.pipelines.options import OptionError
+from eagleray.pipelines.options.topics import Assign, Selection, Subscribe, SubscribePattern, partitions_to_read
 
 TOPICS = {"orders": 2, "orders-old": 1, "payments": 1, "__consumer_offsets": 1, "__transaction_state": 1}
 ORDERS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
@@ -39,3 +40,27 @@ def test_chosen_partitions(selection: Selection, chosen: list[TopicPartition]):
 )
 def test_what_is_missing(selection: Selection, missing: list[str]):
     assert selection.missing(TOPICS) == missing
+
+
+def test_a_query_begins_with_what_exists():
+    assert partitions_to_read(Subscribe(("orders",)), TOPICS) == ORDERS
+    assert partitions_to_read(SubscribePattern("refunds"), TOPICS) == []
+
+
+@pytest.mark.parametrize(
+    ("selection", "said"),
+    [
+        (
+            Subscribe(("orders", "payment")),
+            "^subscribe names payment, which .*Did you mean payments by payment.*Create it",
+        ),
+        (Subscribe(("zzz",)), "^subscribe names zzz, which the cluster does not have. Create it"),
+        (
+            Assign((TopicPartition("orders", 2),)),
+            "^assign names orders-2, which .*Did you mean orders-[01] by orders-2",
+        ),
+    ],
+)
+def test_a_query_does_not_begin_with_what_does_not_exist(selection: Selection, said: str):
+    with pytest.raises(OptionError, match=said):
+        partitions_to_read(selection, TOPICS)
