@@ -24,9 +24,9 @@ _BYTES: Final = "keys and values are binary columns: use cast() on them"
 _KAFKA_CONNECTOR: Final = {
     "kafka.bootstrap.servers": _FINDS_CLUSTER,
     "kafka.security.protocol": _FINDS_CLUSTER,
-    "kafka.group.id": "Spark's checkpoint keeps the offsets: leave it out, or use group to have them committed as well",
+    "kafka.group.id": "Spark's checkpoint keeps the offsets: leave it out, or see the sink's option group",
     "kafka.auto.offset.reset": "use startingOffsets",
-    "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets: leave it out, or use group",
+    "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets: leave it out, or see the sink's option group",
     "kafka.max.poll.records": "use maxOffsetsPerTrigger or maxRecordsPerPartition",
     "kafka.key.deserializer": _BYTES,
     "kafka.value.deserializer": _BYTES,
@@ -43,7 +43,7 @@ _KAFKA_CONNECTOR: Final = {
     "kafkaConsumer.consumerCacheTimeout": _TRIES_AGAIN,
     "fetchOffset.numRetries": _TRIES_AGAIN,
     "fetchOffset.retryIntervalMs": _TRIES_AGAIN,
-    "groupIdPrefix": "no group is joined to read: leave it out, or use group to have offsets committed",
+    "groupIdPrefix": "no group is joined to read: leave it out, or see the sink's option group",
 }
 _ADVICE: Final = {name.lower(): (name, advice) for name, advice in _KAFKA_CONNECTOR.items()}
 

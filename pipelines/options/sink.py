@@ -28,8 +28,6 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     compression: Compression
     batch_bytes: int
     exactly_once: bool
-    sink_id: str | None
-    query_name: str | None
     checkpoint_location: str | None
     group: str | None
     transactional_id_prefix: str
@@ -51,8 +49,6 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
             ),
             batch_bytes=required(given, "batchBytes", _batch_bytes),
             exactly_once=required(given, "exactlyOnce", values.boolean),
-            sink_id=optional(given, "sinkId", values.name),
-            query_name=given.sparks_own("queryName"),
             checkpoint_location=given.sparks_own("checkpointLocation"),
             group=optional(given, "group", values.name),
             transactional_id_prefix=required(given, "transactionalIdPrefix", values.name),
@@ -61,14 +57,12 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
             address=required(given, "address", values.name),
             contact=optional(given, "contact", values.name),
         )
-        if parsed.sink_id is not None and not parsed.exactly_once:
-            raise OptionError("sinkId is given, but exactlyOnce is false and nothing is tagged: leave one of them out.")
+        if parsed.group is not None and parsed.streaming and parsed.checkpoint_location is None:
+            raise OptionError(
+                "group is given without checkpointLocation, from which the offsets are taken that are to be committed "
+                "for it: give .option('checkpointLocation', ...) to the same writeStream."
+            )
         return parsed
-
-    @property
-    def stable_name(self) -> str | None:
-        """The name under which tags survive a restart of the query: the sink's own, else the query's."""
-        return self.sink_id or self.query_name
 
 
 def _batch_bytes(option: Option, text: str) -> int:

@@ -43,14 +43,6 @@ SINK_OPTIONS: Final = (
         "false",
     ),
     Option(
-        "sinkId",
-        "sink",
-        "streaming",
-        None,
-        "A name for this sink that stays the same for as long as its checkpoint does; tags are kept under it.",
-        "billing-totals",
-    ),
-    Option(
         "group",
         "sink",
         "streaming",

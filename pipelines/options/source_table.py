@@ -150,14 +150,4 @@ SOURCE_OPTIONS: Final = (
         "Whether rows have a column `headers`.",
         "true",
     ),
-    # Whom to tell
-    Option(
-        "group",
-        "source",
-        "streaming",
-        None,
-        "A consumer group under which progress is reported. Spark's checkpoint alone decides where a stream goes on.",
-        "billing",
-        aliases=("groupId",),
-    ),
 )

@@ -18,6 +18,7 @@ BESIDE = {
     "assign": {"subscribe": None},
     "startingOffsetsByTimestampStrategy": {"startingTimestamp": "1"},
     "maxTriggerDelay": {"minOffsetsPerTrigger": "1"},
+    "group": {"checkpointLocation": "/data/checkpoint"},
 }
 PARSERS = {"source": SourceOptions, "sink": SinkOptions}
 

@@ -23,8 +23,6 @@ def test_defaults():
         compression="none",
         batch_bytes=256 * 1024,
         exactly_once=True,
-        sink_id=None,
-        query_name=None,
         checkpoint_location=None,
         group=None,
         transactional_id_prefix="spark",
@@ -36,7 +34,7 @@ def test_defaults():
 
 
 def test_options_travel():
-    options = streaming(topic="orders", group="billing")
+    options = streaming(topic="orders", group="billing", checkpointLocation="/data/c")
     assert pickle.loads(pickle.dumps(options)) == options
 
 
@@ -83,26 +81,26 @@ def test_an_unknown_codec():
         batch(compression="brotli")
 
 
-def test_the_name_of_the_sink_goes_before_that_of_the_query():
-    assert streaming().stable_name is None
-    assert streaming(queryname="totals").stable_name == "totals"
-    assert streaming(queryName="totals", sinkId="billing").stable_name == "billing"
-
-
 def test_what_spark_adds_is_kept():
     assert streaming(checkpointLocation="/tmp/c", path="x").checkpoint_location == "/tmp/c"
 
 
-@pytest.mark.parametrize(("name", "value"), [("exactlyOnce", "true"), ("sinkId", "a"), ("group", "g")])
+@pytest.mark.parametrize(("name", "value"), [("exactlyOnce", "true"), ("group", "g")])
 def test_options_of_streams_in_a_batch(name: str, value: str):
     with pytest.raises(OptionError, match=rf"^{name} is an option of streaming queries \(writeStream\).*\(write\)"):
         batch(**{name: value})
 
 
-def test_a_name_for_tags_without_tags():
-    assert streaming(exactlyOnce="false").exactly_once is False
-    with pytest.raises(OptionError, match="sinkId is given, but exactlyOnce is false"):
-        streaming(exactlyOnce="false", sinkId="a")
+def test_a_group_needs_the_checkpoint_that_has_its_offsets():
+    assert streaming(group="g", checkpointLocation="/data/c").group == "g"
+    with pytest.raises(
+        OptionError, match=r"^group is given without checkpointLocation.*\.option\('checkpointLocation'"
+    ):
+        streaming(group="g")
+
+
+def test_group_has_two_names():
+    assert streaming(groupId="g", checkpointLocation="/data/c").group == "g"
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ def test_defaults_of_a_batch():
         fail_on_data_loss=True,
         include_headers=False,
         isolation="read_committed",
-        group=None,
         cluster="default",
         address="auto",
         contact=None,
@@ -249,7 +248,7 @@ def test_limits_that_contradict_each_other():
 # What belongs elsewhere
 
 
-@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "group"])
+@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"])
 def test_options_of_streams_in_a_batch(name: str):
     with pytest.raises(
         OptionError, match=rf"^{name} is an option of streaming queries \(readStream\).*batch query \(read\)"
@@ -286,11 +285,11 @@ def test_an_unknown_option_names_the_nearest_and_all():
     [
         ("kafka.bootstrap.servers", "use cluster, address or contact"),
         ("kafka.auto.offset.reset", "use startingOffsets"),
-        ("kafka.group.id", "use group"),
+        ("kafka.group.id", "the sink's option group"),
         ("kafka.fetch.max.bytes", "leave it out"),
         ("kafkaConsumer.pollTimeoutMs", "leave it out"),
         ("fetchOffset.numRetries", "leave it out"),
-        ("groupIdPrefix", "use group"),
+        ("groupIdPrefix", "the sink's option group"),
     ],
 )
 def test_options_of_the_kafka_connector_say_what_to_use(name: str, instead: str):
@@ -311,8 +310,17 @@ def test_isolation_has_kafkas_name_too():
         batch(isolation="serializable")
 
 
-def test_group_has_two_names():
-    assert streaming(group="g").group == streaming(groupId="g").group == "g"
+def test_a_group_is_for_the_sink():
+    with pytest.raises(OptionError, match=r"^group is an option of the sink"):
+        streaming(group="g")
+
+
+@pytest.mark.parametrize("name", ["includeHeaders", "includeheaders"])
+def test_whether_there_are_headers_is_known_before_the_kind_of_the_query(name: str):
+    assert SourceOptions.include_headers_of({name: "true", "maxOffsetsPerTrigger": "5"})
+    assert not SourceOptions.include_headers_of({"subscribe": "orders"})
+    with pytest.raises(OptionError, match="^includeHeaders is 'perhaps'"):
+        SourceOptions.include_headers_of({name: "perhaps"})
 
 
 @pytest.mark.parametrize("name", ["failOnDataLoss", "includeHeaders"])
