@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from eagleray.cli.complaints import Complaint
-from eagleray.pipelines.jobs.errors import InvalidJob
+from eagleray.pipelines.jobs.errors import InvalidJob, NoFreeCpu
 
 _EXTRA: Final = frozenset({"matplotlib", "numpy", "pyarrow", "pyspark", "raydp"})
 _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception|NotFound|Invalid\w*): (?P<said>.+)$")
@@ -20,7 +20,7 @@ def translated(error: Exception) -> Complaint | None:
             f"`eagleray pipeline` needs {error.name}, which is not installed; install it with "
             "`pip install 'eagleray[spark]'`."
         )
-    if isinstance(error, InvalidJob):
+    if isinstance(error, InvalidJob | NoFreeCpu):
         return Complaint(str(error))
     if _is_from_spark(error):
         return Complaint(last_words(str(error)))

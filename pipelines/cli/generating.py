@@ -69,7 +69,9 @@ def generate(
     What was written can be checked to the cent: the totals that are printed are computed from the seed.
     """
     if topic is None and merchants is None:
-        raise Complaint("there is nothing to do: say --topic NAME, or --merchants FILE for the table beside the stream.")
+        raise Complaint(
+            "there is nothing to do: say --topic NAME, or --merchants FILE for the table beside the stream."
+        )
     if merchants is not None:
         _write_merchants(merchants, seed)
     if topic is None:

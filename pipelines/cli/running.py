@@ -49,7 +49,9 @@ def run(
 
     job = read_job(job_file)
     if check:
-        note(f"{job_file} is right: {job.name} reads {_inputs(job)} and writes {job.sink.topic or 'to its topic column'}")
+        note(
+            f"{job_file} is right: {job.name} reads {_inputs(job)} and writes {job.sink.topic or 'to its topic column'}"
+        )
         return
     report = _run(job, Connection(name or job.cluster, address), is_json=json)
     if not json:
@@ -108,5 +110,3 @@ def _print(report: PipelineReport) -> None:
             "seconds": report.seconds,
         }
     )
-
-

@@ -10,6 +10,10 @@ class InvalidJob(ValueError):
     """A job cannot be run as it is written: what was wrong, what was expected, what to do."""
 
 
+class NoFreeCpu(RuntimeError):
+    """Ray tasks would wait for ever, because all of the cluster is taken."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a complaint about an unknown name: the name that was probably meant, and all there are."""
     names = sorted(known)

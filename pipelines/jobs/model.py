@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from eagleray.pipelines.jobs.errors import InvalidJob, nearest
+from eagleray.pipelines.jobs.errors import InvalidJob
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,8 +19,6 @@ TransformFunction = Callable[["DataFrame"], "DataFrame"]
 AVAILABLE_NOW: Final = "available-now"
 _INTERVAL: Final = re.compile(r"[1-9]\d* (milliseconds?|seconds?|minutes?|hours?)")
 _MEMORY: Final = re.compile(r"[1-9]\d*[kmgt]")
-OUTPUT_MODES: Final = ("append", "update")
-"""A topic is only ever added to, so that the third of Spark's modes, to write all of it anew, has no meaning."""
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +57,8 @@ class Sink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The topic that a pipeline writes to.
 
     The columns `key`, `value`, `topic`, `partition`, `timestamp` and `headers` are parts of a record. Where there is no
-    `value`, all other columns together are its JSON; `record`, where the row came from, is left out.
+    `value`, all other columns together are its JSON; `record`, where the row came from, is left out. A topic is only ever
+    added to: Spark's output mode is always `append`, in which an aggregation gives a row once its watermark has passed.
     """
 
     topic: str = ""
@@ -68,15 +67,8 @@ class Sink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     key: str = ""
     """An SQL expression over the columns of the output, for rows without a column `key`."""
 
-    output_mode: str = "append"
     options: dict[str, Option] = {}
     """Options of the data source, such as group."""
-
-    def __post_init__(self) -> None:
-        if self.output_mode not in OUTPUT_MODES:
-            raise InvalidJob(
-                f"the sink's output_mode is {self.output_mode!r}; {nearest(self.output_mode, OUTPUT_MODES)}"
-            )
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

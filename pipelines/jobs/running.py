@@ -17,7 +17,7 @@ def start_pipeline(spark: SparkSession, pipeline: Pipeline) -> StreamingQuery:
     """Start a pipeline and return at once; the query says how it goes, and stops it."""
     output = output_of(pipeline.transform(input_of(spark, pipeline)), pipeline.sink)
     counted = output.observe(OBSERVATION, F.count(F.lit(1)).alias("rows"))
-    writer = counted.writeStream.format(FORMAT).queryName(pipeline.name).outputMode(pipeline.sink.output_mode)
+    writer = counted.writeStream.format(FORMAT).queryName(pipeline.name).outputMode("append")
     writer = writer.option("cluster", pipeline.cluster).option("checkpointLocation", pipeline.checkpoint)
     if pipeline.sink.topic:
         writer = writer.option("topic", pipeline.sink.topic)

@@ -66,7 +66,7 @@ def test_toml_is_read_whole(tmp_path):
     assert as_options(job.source.options) == {"maxOffsetsPerTrigger": "1000", "failOnDataLoss": "false"}
     assert job.transform.sql.startswith("SELECT")
     assert job.tables["merchants"].format == "csv"
-    assert (job.sink.topic, job.sink.key, job.sink.output_mode) == ("large-orders", "order_id", "append")
+    assert (job.sink.topic, job.sink.key) == ("large-orders", "order_id")
     assert job.spark == SparkSizes(executors=2, cores=1)
     assert (job.trigger, job.cluster) == ("5 seconds", "default")
 
@@ -118,7 +118,7 @@ def test_smallest_job_copies_what_is_there():
         (changed("transform"), "transform: the transform needs either `sql`"),
         (changed("transform", sql="SELECT 1", function="a:b"), "transform: the transform needs either `sql`"),
         (changed("transform", function="only_large"), "function is 'only_large'; expected `module:function`"),
-        (changed("sink", output_mode="appnd"), "output_mode is 'appnd'; did you mean 'append'?"),
+        (changed("sink", topc="b"), r"unknown name 'topc' in \[sink\]; did you mean 'topic'?"),
         (changed("", trigger="5 s"), "the trigger is '5 s'; expected 'available-now', or an interval such as"),
         (changed("", trigger="0 seconds"), "the trigger is '0 seconds'"),
         (changed("spark", executors=0), "spark.executors is 0; expected at least 1"),
