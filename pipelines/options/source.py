@@ -77,6 +77,16 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
         return values.boolean(option, next(texts, str(option.default)))
 
 
+def wants_headers(options: Mapping[str, str]) -> bool:
+    """Return whether rows have headers, for their schema: Spark asks for that before it says which kind of query it is.
+
+    No other option is looked at; `parse` does that when the query is known.
+    """
+    name = "includeHeaders"
+    given = {key: text for key, text in options.items() if key.lower() == name.lower()}
+    return required(Given(given, side="source", streaming=False), name, values.boolean)
+
+
 def _selection(given: Given) -> Selection:
     names = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
     if not names:
