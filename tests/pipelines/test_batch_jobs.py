@@ -40,5 +40,5 @@ def test_the_columns_are_those_of_sparks_kafka_source(spark, topic):
 
 def test_an_unknown_topic_is_an_error_when_the_job_is_planned(spark, cluster):
     unknown = fresh("unknown")
-    with pytest.raises(AnalysisException, match=f"There is no {unknown} on cluster 'default'"):
+    with pytest.raises(AnalysisException, match=f"subscribe names {unknown}, which the cluster does not have"):
         rows_of(spark, unknown).collect()

@@ -311,14 +311,6 @@ def test_a_group_is_for_the_sink():
         streaming(group="g")
 
 
-@pytest.mark.parametrize("name", ["includeHeaders", "includeheaders"])
-def test_whether_there_are_headers_is_known_before_the_kind_of_the_query(name: str):
-    assert SourceOptions.include_headers_of({name: "true", "maxOffsetsPerTrigger": "5"})
-    assert not SourceOptions.include_headers_of({"subscribe": "orders"})
-    with pytest.raises(OptionError, match=r"^includeHeaders is 'perhaps'"):
-        SourceOptions.include_headers_of({name: "perhaps"})
-
-
 @pytest.mark.parametrize("name", ["failOnDataLoss", "includeHeaders"])
 def test_booleans(name: str):
     assert batch(**{name: "TRUE"}) == batch(**{name: "true"}) != batch(**{name: "false"})
