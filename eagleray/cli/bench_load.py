@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 from array import array
 from collections.abc import Coroutine
@@ -30,8 +29,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None = None
     """Transactions that arrive each second; None for as many as get through."""
 
-    transactions: int | None = None
-    """End after so many, even where there is time left; None for no limit."""
+    transactions: int = sys.maxsize
+    """End after so many, even where there is time left."""
 
     partitions: int = 8
     records: int = 1
@@ -98,17 +97,13 @@ class Bench:
             await asyncio.gather(*tasks, return_exceptions=True)
         return self.report()
 
-    @property
-    def _limit(self) -> float:
-        return math.inf if self.load.transactions is None else self.load.transactions
-
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._loop.create_task(work)
 
     # Closed loop: the next transaction begins when the last one has ended
 
     async def _closed(self, number: int, producer: AsyncProducer) -> None:
-        while (now := self._loop.time()) < self._ended and self._begun < self._limit:
+        while (now := self._loop.time()) < self._ended and self._begun < self.load.transactions:
             await self._transact(number, producer, now)
 
     # Offered rate: transactions arrive, whether or not somebody is free
@@ -123,12 +118,12 @@ class Bench:
     async def _dispatch(self, rate: float, tasks: list[asyncio.Task[None]]) -> None:
         arrived = 0
         while (now := self._loop.time()) < self._ended and not any(task.done() for task in tasks):
-            if arrived >= self._limit:
-                break
-            due = min(int((now - self._began) * rate), int(min(self._limit, sys.maxsize)))
+            due = min(int((now - self._began) * rate), self.load.transactions)
             for place in range(arrived, due):
                 self._arrivals.put_nowait(self._began + place / rate)
             arrived = max(arrived, due)
+            if arrived == self.load.transactions:
+                break
             await asyncio.sleep(_DISPATCH_S)
         self._arrived = arrived
         for _ in tasks:
@@ -160,7 +155,8 @@ class Bench:
         """Say how it went, so far or in all."""
         done = len(self._latencies_ms)
         seconds = max(self._loop.time() - self._began, 1e-9)
-        sample = sorted(self._latencies_ms if self._loop.time() >= self._ended or len(self._ended_at) >= self._limit else self._latencies_ms[-_RECENT:])
+        is_over = self._loop.time() >= self._ended or done == self.load.transactions
+        sample = sorted(self._latencies_ms if is_over else self._latencies_ms[-_RECENT:])
         return Report(
             producers=self.load.producers,
             seconds=round(seconds, 2),

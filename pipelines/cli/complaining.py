@@ -29,8 +29,8 @@ def translated(error: Exception) -> Complaint | None:
 
 def _is_from_spark(error: Exception) -> bool:
     """Whether Spark has raised it; where Spark was not loaded, it has not."""
-    errors = sys.modules.get("pyspark.errors")
-    return errors is not None and isinstance(error, errors.PySparkException)
+    homes = (("pyspark.errors", "PySparkException"), ("py4j.protocol", "Py4JError"))
+    return any(isinstance(error, getattr(sys.modules.get(home), name, ())) for home, name in homes)
 
 
 def last_words(message: str) -> str:

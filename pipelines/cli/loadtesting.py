@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from eagleray.cli.complaints import Complaint
 from eagleray.cli.options import Address, Connection, Json, Name, examples
@@ -55,12 +55,15 @@ def loadtest(
     producers: Annotated[int, typer.Option("--producers", min=1, help="Producers in each of these.")] = 50,
     records: Annotated[int, typer.Option("--records", min=1, help="Records in each of their transactions.")] = 1,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.1, help="Transactions that arrive a second; else all it can do.")
-    ] = None,
+        float,
+        typer.Option("--rate", min=0, help="Transactions that arrive a second at Ray tasks; 0 for all they can do."),
+    ] = 500,
     transactions: Annotated[
         int, typer.Option("--transactions", min=1, help="How many transactions of producers at the most.")
     ] = 1_000_000,
-    output: Annotated[str, typer.Option("--output", metavar="DIR", help="Where the plots and figures go.")] = "loadtest",
+    output: Annotated[
+        str, typer.Option("--output", metavar="DIR", help="Where the plots and figures go.")
+    ] = "loadtest",
     local: Local = False,
     json: Json = False,
     name: Name = "default",
@@ -104,18 +107,22 @@ def _run(cluster: Cluster, plan: LoadPlan) -> LoadReport:
         if plan.spark_rows:
             note("starting Spark on the Ray cluster...")
             spark = open_things.enter_context(spark_session("loadtest", address=None, config=ONE_CPU))
-        on_second = open_things.enter_context(_progress(plan.seconds))
-        return run_load_test(cluster, spark, plan, on_second)
+        on_begin = open_things.enter_context(_progress(plan.seconds))
+        return run_load_test(cluster, spark, plan, on_begin)
 
 
 @contextmanager
-def _progress(seconds: float) -> Iterator[Callable[[float], None]]:
-    """A bar on the terminal; it stands still while drivers get ready."""
+def _progress(seconds: float) -> Iterator[Callable[[], None]]:
+    """A line on the terminal that says what is done, and for how long."""
     console = Console(stderr=True)
-    columns = (TextColumn("driving"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} s"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("driving", total=seconds)
-        yield lambda elapsed: progress.update(task, completed=min(elapsed, seconds))
+        task = progress.add_task("getting the drivers ready", total=None)
+
+        def begin() -> None:
+            progress.reset(task, description=f"driving for {seconds:g} s", total=None)
+
+        yield begin
 
 
 def _write(report: LoadReport, directory: str) -> None:

@@ -1,7 +1,7 @@
 """Stateful aggregation: revenue per country and minute of event time.
 
-Spark keeps the sums of the minutes that are still open. Once the watermark has passed a minute, its row is written, once,
-in the transaction of the micro-batch that has closed it.
+Spark keeps the sums of the minutes that are still open. Once the watermark has passed a minute, its row is written
+once, in the transaction of the micro-batch that has closed it.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def run(stage: Stage) -> Outcome:
         facts=[
             Fact("records, one for each country and closed minute", len(expected), len(written)),
             Fact("exact to the cent", len(expected), sum(found.get(key) == sums for key, sums in expected.items())),
-            Fact("amount in cents", sum(cents for _, cents in expected.values()), sum(row[1] for row in found.values())),
+            Fact(
+                "amount in cents", sum(cents for _, cents in expected.values()), sum(row[1] for row in found.values())
+            ),
         ],
     )

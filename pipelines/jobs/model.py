@@ -57,8 +57,8 @@ class Sink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The topic that a pipeline writes to.
 
     The columns `key`, `value`, `topic`, `partition`, `timestamp` and `headers` are parts of a record. Where there is no
-    `value`, all other columns together are its JSON; `record`, where the row came from, is left out. A topic is only ever
-    added to: Spark's output mode is always `append`, in which an aggregation gives a row once its watermark has passed.
+    `value`, all other columns together are its JSON; `record`, where the row came from, is left out. A topic is only
+    added to: Spark's output mode is always `append`, in which an aggregation gives a row once the watermark passed it.
     """
 
     topic: str = ""

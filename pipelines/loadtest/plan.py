@@ -34,8 +34,8 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     records: int = 1
     """Records in each transaction."""
 
-    rate: float | None = None
-    """Transactions that arrive each second at all Ray tasks together; None for as many as get through."""
+    rate: float = 500.0
+    """Transactions that arrive each second at all Ray tasks together; 0 for as many as get through."""
 
     transactions: int = 1_000_000
     """How many transactions of producers at the most."""
@@ -46,5 +46,6 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("seconds", "partitions", "spark_tasks", "spark_jobs", "producers", "records", "transactions"):
             if getattr(self, name) <= 0:
                 raise InvalidJob(f"{name} of the load test is {getattr(self, name)}; expected more than 0.")
-        if self.rate is not None and self.rate <= 0:
-            raise InvalidJob(f"rate of the load test is {self.rate}; expected more than 0.")
+        for name in ("rate", "size", "spark_rows", "ray_tasks"):
+            if getattr(self, name) < 0:
+                raise InvalidJob(f"{name} of the load test is {getattr(self, name)}; expected 0 or more.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import matplotlib as mpl
 
@@ -12,11 +12,11 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from eagleray.pipelines.loadtest.report import BIN_S, DriverReport, LoadReport
+from eagleray.pipelines.loadtest.report import BIN_S, Bin, DriverReport, LoadReport
 
 COLOURS: Final = {"ray": "#2a6f97", "spark": "#e07a2f"}
 _LABELS: Final = {"ray": "Ray tasks: transactions of producers", "spark": "Spark: jobs through the data source"}
-_STYLE: Final = {
+_STYLE: Final[dict[Any, Any]] = {
     "axes.edgecolor": "#888888",
     "axes.grid": True,
     "axes.spines.right": False,
@@ -58,7 +58,7 @@ def _title(report: LoadReport) -> str:
 def _draw_rows(axes: Axes, report: LoadReport) -> None:
     axes.set_title("Rows committed each second")
     for kind in report.kinds:
-        times, values = _steps([(each.from_s, each.rows / BIN_S) for each in kind.bins])
+        times, values = _steps([(each.from_s, each.rows / BIN_S) for each in _whole(kind, report)])
         axes.plot(times, values, color=COLOURS[kind.kind], linewidth=1.8, label=_LABELS[kind.kind])
         axes.fill_between(times, values, color=COLOURS[kind.kind], alpha=0.13, linewidth=0)
     _finish_time_axis(axes, report)
@@ -72,7 +72,7 @@ def _draw_transactions(axes: Axes, report: LoadReport) -> None:
     tasks = [driver for driver in report.drivers if driver.kind == "ray"]
     shades = plt.get_cmap("Blues")
     for place, driver in enumerate(tasks):
-        times, values = _steps([(each.from_s, each.transactions / BIN_S) for each in driver.bins])
+        times, values = _steps([(each.from_s, each.transactions / BIN_S) for each in _whole(driver, report)])
         axes.plot(times, values, color=shades(0.5 + 0.45 * place / max(len(tasks), 1)), label=driver.name)
     if not tasks:
         _say_nothing(axes, "no Ray tasks in this test")
@@ -100,7 +100,7 @@ def _draw_latency(axes: Axes, report: LoadReport) -> None:
 
 
 def _draw_spread(axes: Axes, report: LoadReport) -> None:
-    axes.set_title("How long transactions take: the share that is done within a time")
+    axes.set_title("Share of transactions that are done within a time")
     for kind in report.kinds:
         points = [(value, float(share) * 100) for share, value in kind.quantiles_ms.items()]
         if not points:
@@ -110,7 +110,7 @@ def _draw_spread(axes: Axes, report: LoadReport) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(_milliseconds))
     axes.set_ylabel("% of transactions")
     axes.set_ylim(0, 102)
-    axes.legend(loc="lower right")
+    axes.legend(loc="best")
 
 
 def _spread_label(kind: DriverReport) -> str:
@@ -118,7 +118,7 @@ def _spread_label(kind: DriverReport) -> str:
 
 
 def _finish_time_axis(axes: Axes, report: LoadReport) -> None:
-    axes.set_xlim(0, max(report.seconds, report.plan.seconds))
+    axes.set_xlim(0, max(report.seconds, report.plan.seconds) * 1.03)
     axes.set_xlabel("seconds")
 
 
@@ -127,10 +127,18 @@ def _say_nothing(axes: Axes, text: str) -> None:
     axes.set_axis_off()
 
 
+def _whole(driver: DriverReport, report: LoadReport) -> list[Bin]:
+    """The half seconds of a driver without what producers still had on its way when the time was up."""
+    return [each for each in driver.bins if driver.kind != "ray" or each.from_s + BIN_S <= report.plan.seconds]
+
+
 def _steps(points: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
     """Put each half second in its middle, and smooth over three of them: one alone is mostly chance."""
     values = [value for _, value in points]
-    smooth = [sum(values[max(0, place - 1) : place + 2]) / len(values[max(0, place - 1) : place + 2]) for place in range(len(values))]
+    smooth = [
+        sum(values[max(0, place - 1) : place + 2]) / len(values[max(0, place - 1) : place + 2])
+        for place in range(len(values))
+    ]
     return [start + BIN_S / 2 for start, _ in points], smooth
 
 

@@ -35,7 +35,7 @@ class RayDriver:
             topic=plan.topic,
             producers=plan.producers,
             seconds=plan.seconds,
-            rate=None if plan.rate is None else plan.rate / plan.ray_tasks,
+            rate=plan.rate / plan.ray_tasks or None,
             transactions=max(1, plan.transactions // plan.ray_tasks),
             partitions=plan.partitions,
             records=plan.records,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
@@ -16,34 +14,31 @@ from eagleray.pipelines.loadtest.ray_driver import RayDrivers
 from eagleray.pipelines.loadtest.report import Driven, LoadReport, report_of, together
 from eagleray.pipelines.loadtest.spark_driver import SparkDriver
 
-_SECOND: float = 1.0
-
 
 def run_load_test(
-    cluster: Cluster,
-    spark: SparkSession | None,
-    plan: LoadPlan,
-    on_second: Callable[[float], None] | None = None,
+    cluster: Cluster, spark: SparkSession | None, plan: LoadPlan, on_begin: Callable[[], None] | None = None
 ) -> LoadReport:
     """Drive a topic of a cluster as planned, then count what readers of committed records find there.
 
         report = run_load_test(cluster, spark, LoadPlan(topic="load", seconds=20))
         print(report.kinds[0].rows_per_second, report.is_exact)
 
-    The topic is made where it is not there; one with records in it counts from where it ended. `on_second` hears every
-    second how long the drivers have been at it.
+    The topic is made where it is not there; one with records in it counts from where it ended. `on_begin` is called when
+    everything is ready and the clock begins to run.
     """
     cluster.admin.create_topic(plan.topic, partitions=plan.partitions, exist_ok=True)
     before = committed_records(cluster, plan.topic)
     ray_drivers = RayDrivers(cluster.name, plan)
     try:
         ray_drivers.prepare()
-        driver = SparkDriver(spark, cluster.name, plan) if spark is not None and plan.spark_rows else None
-        if driver is not None:
-            driver.prepare()
-        started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        spark_driver = SparkDriver(spark, cluster.name, plan) if spark is not None and plan.spark_rows else None
+        if spark_driver is not None:
+            spark_driver.prepare()
+        if on_begin is not None:
+            on_begin()
+        started_at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         began = time.monotonic()
-        driven = _drive(ray_drivers, driver, began, on_second)
+        driven = _drive(ray_drivers, spark_driver, began)
         seconds = time.monotonic() - began
     finally:
         ray_drivers.close()
@@ -51,20 +46,11 @@ def run_load_test(
     return _report(plan, driven, seconds, started_at, found)
 
 
-def _drive(
-    ray_drivers: RayDrivers, spark_driver: SparkDriver | None, began: float, on_second: Callable[[float], None] | None
-) -> list[Driven]:
-    with ThreadPoolExecutor(max_workers=2) as threads:
-        work: list[Future[list[Driven]]] = [threads.submit(ray_drivers.collect, ray_drivers.start())]
-        if spark_driver is not None:
-            work.append(threads.submit(lambda: [spark_driver.run(began)]))
-        for future in work:
-            while not future.done():
-                with suppress(TimeoutError):
-                    future.result(_SECOND)
-                if on_second is not None:
-                    on_second(time.monotonic() - began)
-        return [each for future in work for each in future.result()]
+def _drive(ray_drivers: RayDrivers, spark_driver: SparkDriver | None, began: float) -> list[Driven]:
+    running = ray_drivers.start()
+    # Spark stays on this thread: in another one it would not know its session, nor the data source in it.
+    by_spark = [] if spark_driver is None else [spark_driver.run(began)]
+    return [*ray_drivers.collect(running), *by_spark]
 
 
 def _report(plan: LoadPlan, driven: list[Driven], seconds: float, started_at: str, found: int) -> LoadReport:

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,7 +17,7 @@ from eagleray.pipelines.loadtest.report import Driven, Sample
 
 
 class SparkDriver:
-    """Runs one job after the other until the time or the count is up. A job that fails is counted, and leaves nothing."""
+    """Runs one job after the other until time or count is up. A job that fails is counted, and leaves nothing."""
 
     def __init__(self, spark: SparkSession, cluster_name: str, plan: LoadPlan) -> None:
         self._spark = spark
@@ -46,7 +47,7 @@ class SparkDriver:
         try:
             writer = self._rows().write.format("eagleray").option("cluster", self._cluster_name)
             writer.option("topic", self._plan.topic).mode("append").save()
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             self._errors += 1
             self._first_error = self._first_error or str(error).partition("\n")[0]
         else:
