@@ -82,7 +82,7 @@ def learn(cluster_name: str, topic: str, partitions: int) -> tuple[dict[str, flo
     import ray.data  # noqa: PLC0415 - takes seconds to load
 
     # They wait more than they work, and run beside Spark's executors, which have most of the cores.
-    read = ray.remote(num_cpus=_LITTLE_CPU)(read_partition)
+    read = ray.remote(num_cpus=0)(read_partition)
     tables: list[Any] = [read.remote(cluster_name, topic, partition) for partition in range(partitions)]
     ray.wait(tables, num_returns=len(tables))
     ray.data.DataContext.get_current().enable_progress_bars = False

@@ -101,6 +101,9 @@ def _draw_latency(axes: Axes, report: LoadReport) -> None:
 
 def _draw_spread(axes: Axes, report: LoadReport) -> None:
     axes.set_title("Share of transactions that are done within a time")
+    if not any(kind.transactions for kind in report.kinds):
+        _say_nothing(axes, "nothing was committed")
+        return
     for kind in report.kinds:
         points = [(value, float(share) * 100) for share, value in kind.quantiles_ms.items()]
         if not points:

@@ -13,8 +13,8 @@ from eagleray.client.errors import EaglerayError
 from eagleray.pipelines.loadtest.plan import LoadPlan
 from eagleray.pipelines.loadtest.report import Driven, Sample
 
-_LITTLE_CPU: Final = 0.1
-"""A driver waits for answers most of the time, and Spark's executors have most of what Ray gives."""
+_NO_CPU: Final = 0
+"""A driver waits for answers most of the time, and Spark's executors may have all that Ray gives."""
 
 
 class RayDriver:
@@ -79,7 +79,7 @@ class RayDrivers:
     """
 
     def __init__(self, cluster_name: str, plan: LoadPlan) -> None:
-        actor = ray.remote(num_cpus=_LITTLE_CPU)(RayDriver)
+        actor = ray.remote(num_cpus=_NO_CPU)(RayDriver)
         self._actors: list[Any] = [actor.remote(cluster_name, plan, number) for number in range(plan.ray_tasks)]
 
     def prepare(self) -> None:

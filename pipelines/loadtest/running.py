@@ -23,7 +23,7 @@ def run_load_test(
         report = run_load_test(cluster, spark, LoadPlan(topic="load", seconds=20))
         print(report.kinds[0].rows_per_second, report.is_exact)
 
-    The topic is made where it is not there; one with records in it counts from where it ended. `on_begin` is called when
+    The topic is made where it is not there; of one with records in it, only new ones count. `on_begin` is called when
     everything is ready and the clock begins to run.
     """
     cluster.admin.create_topic(plan.topic, partitions=plan.partitions, exist_ok=True)
