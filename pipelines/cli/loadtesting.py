@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from eagleray.cli.complaints import Complaint
 from eagleray.cli.options import Address, Connection, Json, Name, examples
 from eagleray.cli.output import note, print_json, print_table
-from eagleray.pipelines.cli.clusters import Local, cluster_of
+from eagleray.pipelines.cli.clusters import Local, cluster_of, quiet_spark
 from eagleray.pipelines.cli.example_commands import ONE_CPU
 from eagleray.pipelines.loadtest.plan import LoadPlan
 
@@ -41,6 +41,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def loadtest(
+    context: typer.Context,
     *,
     topic: Annotated[str, typer.Option("--topic", help="Where to write; made where it is not there.")] = "loadtest",
     seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long.")] = 20,
@@ -90,7 +91,7 @@ def loadtest(
     )
     os.makedirs(output, exist_ok=True)
     with cluster_of(Connection(name, address), local=local) as cluster:
-        report = _run(cluster, plan)
+        report = _run(context, cluster, plan)
     _write(report, output)
     print_json(report) if json else _print(report)
     note(f"plots: {os.path.join(output, PLOTS)}; figures: {os.path.join(output, FIGURES)}")
@@ -98,15 +99,14 @@ def loadtest(
         raise Complaint(f"{report.rows_committed:,} rows were committed, and {report.rows_found:,} found.")
 
 
-def _run(cluster: Cluster, plan: LoadPlan) -> LoadReport:
+def _run(context: typer.Context, cluster: Cluster, plan: LoadPlan) -> LoadReport:
     from eagleray.pipelines.loadtest.running import run_load_test  # noqa: PLC0415 - loads Spark
-    from eagleray.pipelines.session import spark_session  # noqa: PLC0415
 
     with ExitStack() as open_things:
         spark = None
         if plan.spark_rows:
             note("starting Spark on the Ray cluster...")
-            spark = open_things.enter_context(spark_session("loadtest", address=None, config=ONE_CPU))
+            spark = open_things.enter_context(quiet_spark(context, "loadtest", config=ONE_CPU))
         on_begin = open_things.enter_context(_progress(plan.seconds))
         return run_load_test(cluster, spark, plan, on_begin)
 
