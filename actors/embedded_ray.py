@@ -81,7 +81,7 @@ def _patience() -> Iterator[None]:
         deadline = time.monotonic() + _START_S
         while True:
             try:
-                return get_node(*arguments)
+                return get_node(*arguments)  # type: ignore[no-untyped-call] # Ray has not typed it
             except RuntimeError:
                 if time.monotonic() > deadline:
                     raise
