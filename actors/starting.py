@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
 import ray
 
+from eagleray.actors.contact import Contact
 from eagleray.actors.embedded_ray import address_of_this_node
 from eagleray.actors.lanes.frames import TOKEN_BYTES
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
@@ -178,13 +178,6 @@ async def _until_joined(supervisor: RaySupervisor, planned: tuple[PlannedNode, .
     for node in planned:
         while not (await supervisor.actor_of(node.node_id).describe.remote())["registered"]:
             await asyncio.sleep(_RETRY_S)
-
-
-class Contact(msgspec.Struct, frozen=True):
-    """What a client needs to begin: the cluster's token, and its metadata."""
-
-    token: bytes
-    image: MetadataImage
 
 
 async def find_cluster(name: str) -> Contact:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from eagleray.actors.contact import Contact
 from eagleray.actors.embedded_ray import EmbeddedRay
 from eagleray.actors.lanes.peers import Lane, Peers
-from eagleray.actors.starting import Contact, find_cluster, plan_of, start_cluster
+from eagleray.actors.starting import find_cluster, plan_of, start_cluster
 from eagleray.actors.supervision import find_actor
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.runtime import ClientRuntime

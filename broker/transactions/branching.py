@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.transactions.tags import is_settled_by
 
 BRANCH_EPOCH = 0
 """Every branch has a producer id of its own, which is never used again, so one epoch is all that it needs."""
@@ -78,4 +79,4 @@ class Branching(msgspec.Struct, frozen=True, kw_only=True):
 def begun_with_tag(before: Branching | None, tag: str) -> Branching:
     """A driver takes over; where its tag is committed already, there is nothing to do for it and no transaction."""
     committed_tag = None if before is None else before.committed_tag
-    return Branching(tag=None if tag == committed_tag else tag, committed_tag=committed_tag)
+    return Branching(tag=None if is_settled_by(tag, committed_tag) else tag, committed_tag=committed_tag)

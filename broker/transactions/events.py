@@ -52,9 +52,14 @@ class BeginBranched(Message, frozen=True, tag=True):
     request_id: int
     transactional_id: str
     tag: str
-    """What the transaction is for. The coordinator remembers the last one that was committed."""
+    """What the transaction is for. The coordinator remembers the last one that was committed; see `tags`."""
 
     timeout_ms: int = 60_000
+    is_shared: bool = False
+    """Whether to take part in the transaction of this tag where it is open already, instead of fencing its owner.
+
+    Workers ask in this way whose driver cannot begin for them: the first begins, the others find it begun.
+    """
 
 
 class OpenBranch(Message, frozen=True, tag=True):

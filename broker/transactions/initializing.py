@@ -7,10 +7,11 @@ import enum
 from eagleray.broker.identities import LAST_EPOCH, NO_EPOCH, ProducerIdentity
 from eagleray.broker.transactions import transitions
 from eagleray.broker.transactions.context import CoordinatorContext
-from eagleray.broker.transactions.events import BeginBranched, InitProducerId
+from eagleray.broker.transactions.events import BeginBranched, BranchedReply, InitProducerId
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.broker.transactions.table import Transaction
+from eagleray.broker.transactions.tags import is_before, is_settled_by
 from eagleray.protocol.errors import ErrorCode
 
 
@@ -51,6 +52,36 @@ def outcome_of_init(current: Snapshot, expected: ProducerIdentity | None) -> Ini
     if current.is_epoch_exhausted and (not is_repeated or current.producer_epoch == LAST_EPOCH):
         return InitOutcome.NEW_PRODUCER_ID
     return InitOutcome.SAME_IDENTITY if is_repeated else InitOutcome.NEXT_EPOCH
+
+
+class TagStanding(enum.Enum):
+    """Where a transactional id stands with a tag, for workers that share a transaction."""
+
+    COMMITTED = enum.auto()
+    """It is committed, or a later one of its series is: nothing is left to do for it."""
+
+    OPEN = enum.auto()
+    """Its transaction takes branches."""
+
+    OVERTAKEN = enum.auto()
+    """A later one of its series is open. Whoever asks was left behind, and must not end what has come after it."""
+
+    NEW = enum.auto()
+    """Nobody has begun it, or what was begun is aborted."""
+
+
+def standing_of(current: Snapshot, tag: str) -> TagStanding:
+    """Say where a transactional id stands with a tag."""
+    branching = current.branching
+    if branching is None:
+        return TagStanding.NEW
+    if is_settled_by(tag, branching.committed_tag):
+        return TagStanding.COMMITTED
+    if branching.tag is None or current.is_decided:
+        return TagStanding.NEW
+    if branching.tag == tag:
+        return TagStanding.OPEN
+    return TagStanding.OVERTAKEN if is_before(tag, branching.tag) else TagStanding.NEW
 
 
 class IdentityServer:
@@ -106,6 +137,8 @@ class IdentityServer:
         if transaction.pending is not None:
             self._context.hold(transaction, request, deadline_ms)
             return
+        if isinstance(request, BeginBranched) and request.is_shared and self._share(transaction, request):
+            return
         outcome = outcome_of_init(current, expected)
         if outcome is InitOutcome.REFUSED or (transaction.has_failed_fence and is_named):
             self._context.reply(request, ErrorCode.PRODUCER_FENCED)
@@ -122,6 +155,20 @@ class IdentityServer:
         else:
             raised = transitions.with_next_epoch(current, request.timeout_ms, is_named=is_named, now_ms=now_ms)
             self._give(transaction, raised, request)
+
+    def _share(self, transaction: Transaction, request: BeginBranched) -> bool:
+        """Answer a worker for whose tag there is a transaction, or was one; return whether that is so."""
+        current = transaction.current
+        standing = standing_of(current, request.tag)
+        if standing is TagStanding.COMMITTED:
+            self._context.emit(BranchedReply(request.request_id, ErrorCode.NONE, current.holder, True))
+        elif standing is TagStanding.OPEN and not transaction.has_failed_fence:
+            self._context.reply(request, ErrorCode.NONE, current.holder)
+        elif standing is TagStanding.OVERTAKEN:
+            self._context.reply(request, ErrorCode.PRODUCER_FENCED)
+        else:
+            return False
+        return True
 
     def _rotate(
         self, transaction: Transaction, request: InitProducerId | BeginBranched, deadline_ms: int, now_ms: int

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
+from eagleray.actors.contact import Contact
 from eagleray.actors.lanes.peers import Unanswered
-from eagleray.actors.starting import CannotStart, ClusterNotFound, Contact, bootstrap_node, plan_of, stop_cluster
+from eagleray.actors.starting import CannotStart, ClusterNotFound, bootstrap_node, plan_of, stop_cluster
 from eagleray.actors.starting import find_cluster as find_quietly
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import PlannedNode

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import ray
 
+from eagleray.actors.contact import Contact
 from eagleray.actors.embedded_ray import EmbeddedRay
 from eagleray.actors.lanes.peers import Lane, Unanswered
-from eagleray.actors.starting import ClusterNotFound, Contact, describe_nodes, find_cluster, stop_cluster
+from eagleray.actors.starting import ClusterNotFound, describe_nodes, find_cluster, stop_cluster
 from eagleray.cli import records
 from eagleray.cli.complaints import Complaint
 from eagleray.cli.options import Connection

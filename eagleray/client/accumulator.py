@@ -7,13 +7,13 @@ from functools import partial
 from typing import Final
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.client.batches import Delivery, PartitionQueue, ProducerBatch
+from eagleray.client.batches import Delivery, PartitionQueue, PreparedRecords, ProducerBatch, Records
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import MessageTooLarge
 from eagleray.client.guarantees import Plain
 from eagleray.client.partitioner import StickyPartition, partition_for_key
 from eagleray.client.runtime import ClientRuntime
-from eagleray.protocol.records import Headers, NewRecord
+from eagleray.protocol.records import BatchBuilder, Headers, NewRecord
 
 RECORD_OVERHEAD_BYTES: Final = 70
 """What a record is charged beside its key and value: its share of a batch, at the most."""
@@ -89,7 +89,7 @@ class Accumulator:
         batch = self._add(queue, record)
         batch.charged_bytes += size_bytes
         self.buffered_bytes += size_bytes
-        return Delivery(batch, len(batch.builder) - 1, timestamp)
+        return Delivery(batch, len(batch.records) - 1, timestamp)
 
     def _choose(self, topic: str, key: bytes | None, value: bytes | None, partitions: int, size_bytes: int) -> int:
         config = self._config
@@ -104,27 +104,50 @@ class Accumulator:
 
     def _add(self, queue: PartitionQueue, record: NewRecord) -> ProducerBatch:
         """Put a record into the open batch, or into a new one where there is none or it is full."""
-        batches = queue.batches
-        if queue.is_open:
-            batch = batches[-1]
-            if batch.builder.add(record):
+        builder = queue.builder
+        if builder is not None:
+            batch = queue.batches[-1]
+            if builder.add(record):
                 return batch
             batch.ready_at_ms = 0
             self._look_at(queue)
-        config, now_ms = self._config, self._runtime.now_ms()
-        batch = ProducerBatch(queue, config.batch_size, now_ms, config.linger_ms, config.delivery_timeout_ms)
-        batch.builder.add(record)
-        if not batches:
+        builder = BatchBuilder(self._config.batch_size)
+        builder.add(record)
+        return self._begin_batch(queue, builder, builder, self._config.linger_ms)
+
+    def _begin_batch(
+        self, queue: PartitionQueue, records: Records, builder: BatchBuilder | None, linger_ms: int
+    ) -> ProducerBatch:
+        """Put a batch behind the others of its partition; with a builder it takes more records while it lingers."""
+        batch = ProducerBatch(queue, records, self._runtime.now_ms(), linger_ms, self._config.delivery_timeout_ms)
+        if not queue.batches:
             self._active.add(queue)
-        batches.append(batch)
-        queue.is_open = True
+        queue.batches.append(batch)
+        queue.builder = builder
         self.unresolved += 1
         if not self.is_watched:
             self._runtime.watch(self)
-        if config.linger_ms == 0:
+        if linger_ms == 0:
             self._look_at(queue)
         else:
-            self._runtime.later(config.linger_ms, partial(self._look_at, queue))
+            self._runtime.later(linger_ms, partial(self._look_at, queue))
+        return batch
+
+    def send_prepared(self, name: TopicPartition, records: PreparedRecords) -> ProducerBatch | None:
+        """Take records that are laid out as one batch already; None where that has to wait for room."""
+        if self.guarantee.refusal is not None:
+            raise self.guarantee.refusal.with_traceback(None)
+        size_bytes = records.size_bytes
+        if self.buffered_bytes + size_bytes > self._config.buffer_memory and self.unresolved:
+            return None
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = PartitionQueue(name)
+        if queue.builder is not None:
+            queue.batches[-1].ready_at_ms = 0
+        batch = self._begin_batch(queue, records, None, 0)
+        batch.charged_bytes = size_bytes
+        self.buffered_bytes += size_bytes
         return batch
 
     def _look_at(self, queue: PartitionQueue) -> None:

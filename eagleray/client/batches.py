@@ -5,17 +5,44 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator
+from typing import Protocol
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.client.errors import EaglerayError
 from eagleray.client.types import RecordMetadata
-from eagleray.protocol.records import BatchBuilder
+from eagleray.protocol.records import BatchBuilder, CompressionType
 
 UNASSIGNED = -1
 LAST_SEQUENCE = 2**31 - 1
 
 
 _log = logging.getLogger(__name__)
+
+
+class Records(Protocol):
+    """Records that become a batch once it is known who sends them, and as which of its sequence."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def build(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        transactional: bool,
+        compression: CompressionType,
+    ) -> bytes:
+        """Return the bytes of the batch."""
+
+
+class PreparedRecords(Records, Protocol):
+    """Records that somebody else has gathered and laid out, to go to one partition in one batch."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What they take in the buffer."""
 
 
 class ProducerBatch:
@@ -26,7 +53,6 @@ class ProducerBatch:
         "attempts",
         "base_offset",
         "base_sequence",
-        "builder",
         "callbacks",
         "charged_bytes",
         "deadline_ms",
@@ -36,13 +62,14 @@ class ProducerBatch:
         "is_in_flight",
         "queue",
         "ready_at_ms",
+        "records",
         "sent_ms",
         "was_first",
     )
 
-    def __init__(self, queue: PartitionQueue, max_bytes: int, now_ms: int, linger_ms: int, timeout_ms: int) -> None:
+    def __init__(self, queue: PartitionQueue, records: Records, now_ms: int, linger_ms: int, timeout_ms: int) -> None:
         self.queue = queue
-        self.builder = BatchBuilder(max_bytes)
+        self.records = records
         self.ready_at_ms = now_ms + linger_ms
         """When it may be sent: after lingering, and after the pause behind a failure."""
 
@@ -63,7 +90,7 @@ class ProducerBatch:
         self.callbacks: list[Callable[[], None]] | None = None
 
     def __len__(self) -> int:
-        return len(self.builder)
+        return len(self.records)
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call back when it is acknowledged or has failed; for a batch that is neither yet."""
@@ -87,10 +114,10 @@ class PartitionQueue:
 
     __slots__ = (
         "batches",
+        "builder",
         "identity",
         "in_flight",
         "is_known",
-        "is_open",
         "is_ready",
         "needs_new_epoch",
         "next_sequence",
@@ -101,8 +128,8 @@ class PartitionQueue:
         self.partition = partition
         self.batches: list[ProducerBatch] = []
         self.in_flight = 0
-        self.is_open = False
-        """Whether the last batch still takes records."""
+        self.builder: BatchBuilder | None = None
+        """What the last batch gathers records with, as long as it takes more."""
 
         self.is_ready = False
         """Whether it is in line to be looked at, at the end of this turn."""

@@ -140,11 +140,16 @@ async def join(runtime: ClientRuntime, token: BranchToken, config: ProducerConfi
 
 
 async def begin(
-    runtime: ClientRuntime, transactional_id: str, *, tag: str, timeout_ms: int = 60_000
+    runtime: ClientRuntime, transactional_id: str, *, tag: str, timeout_ms: int = 60_000, shared: bool = False
 ) -> AsyncTransaction:
-    """Begin a transaction with branches; whoever had the transactional id before is fenced."""
-    reply: BranchedReply
-    reply = await _ask(runtime, transactional_id, "beginning a transaction of", BeginBranched, tag, timeout_ms)
+    """Begin a transaction with branches; whoever had the transactional id before is fenced.
+
+    With `shared`, who comes with the tag of the open transaction takes part in it and fences nobody. A tag in the form
+    `series#number` is refused where a later number of its series is open, and committed where a later one is.
+    """
+    reply: BranchedReply = await _ask(
+        runtime, transactional_id, "beginning a transaction of", BeginBranched, tag, timeout_ms, shared
+    )
     return AsyncTransaction(runtime, transactional_id, tag, reply.producer, already_committed=reply.tag_is_committed)
 
 
@@ -185,10 +190,12 @@ class AsyncTransaction:
         self._branches = 0
         self._outcome: bool | None = True if already_committed else None
 
-    def branch(self) -> BranchToken:
-        """Return leave to write into another branch."""
-        self._branches += 1
-        return BranchToken(self._runtime.cluster, self.transactional_id, self.owner, self._branches - 1)
+    def branch(self, number: int | None = None) -> BranchToken:
+        """Return leave to write into another branch, or into the one with this number, such as that of a task."""
+        if number is None:
+            number = self._branches
+            self._branches += 1
+        return BranchToken(self._runtime.cluster, self.transactional_id, self.owner, number)
 
     async def commit(
         self,

@@ -43,9 +43,11 @@ class AsyncCluster:
         """The admin of this cluster: `await cluster.admin.create_topic("orders", partitions=8)`."""
         return AsyncAdmin(self.runtime)
 
-    async def begin(self, transactional_id: str, *, tag: str, timeout_ms: int = 60_000) -> AsyncTransaction:
-        """Begin a transaction with branches that others write."""
-        return await branches.begin(self.runtime, transactional_id, tag=tag, timeout_ms=timeout_ms)
+    async def begin(
+        self, transactional_id: str, *, tag: str, timeout_ms: int = 60_000, shared: bool = False
+    ) -> AsyncTransaction:
+        """Begin a transaction with branches that others write; see `branches.begin` for what `shared` means."""
+        return await branches.begin(self.runtime, transactional_id, tag=tag, timeout_ms=timeout_ms, shared=shared)
 
     async def join(
         self, token: BranchToken, config: Mapping[str, Any] | None = None, **settings: object

@@ -79,12 +79,7 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, Result], timeout_seconds: float | None = None) -> Result:
         """Run a coroutine on the loop and wait for it; an interrupt of the waiting thread cancels it."""
-        try:
-            self.check()
-        except BaseException:
-            work.close()
-            raise
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        future = self.submit(work)
         try:
             return future.result(timeout_seconds)
         except concurrent.futures.CancelledError:
@@ -92,6 +87,15 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
+        """Run a coroutine on the loop, and let the thread go on with something else meanwhile."""
+        try:
+            self.check()
+        except BaseException:
+            work.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call something on the loop's thread."""

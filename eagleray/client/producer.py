@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Self
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.client.batches import Delivery
+from eagleray.client.batches import Delivery, PreparedRecords
 from eagleray.client.calls import pause
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import (
@@ -132,6 +132,19 @@ class AsyncProducer:
         if delivery is not None and on_delivery is not None:
             delivery.add_done_callback(partial(_report, on_delivery))
         return delivery
+
+    async def send_prepared(self, partition: TopicPartition, records: PreparedRecords) -> Delivery:
+        """Take records that are laid out as one batch of a partition already; the delivery is that of the first.
+
+        Waits for room in buffer.memory, up to max.block.ms. The partition has to exist.
+        """
+        deadline_ms = self._runtime.now_ms() + self._config.max_block_ms
+        while (batch := self._sender.send_prepared(partition, records)) is None:
+            left_ms = deadline_ms - self._runtime.now_ms()
+            if left_ms <= 0:
+                raise self._cannot_take(partition.topic, partition.partition, is_known=True)
+            await self._room(left_ms)
+        return Delivery(batch, 0, self._runtime.wall_ms())
 
     async def _send_when_possible(self, fields: tuple[Any, ...]) -> Delivery:
         topic, partition = fields[0], fields[3]

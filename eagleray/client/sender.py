@@ -110,11 +110,11 @@ class Sender(Accumulator):
         identity = self.guarantee.identity_for(queue)
         if identity is None:
             return False
-        if queue.is_open and queue.batches[-1] is batch:
-            queue.is_open = False
+        if queue.builder is not None and queue.batches[-1] is batch:
+            queue.builder = None
         if identity.producer_id >= 0:
-            batch.base_sequence = queue.take_sequence(len(batch.builder))
-        batch.encoded = batch.builder.build(
+            batch.base_sequence = queue.take_sequence(len(batch.records))
+        batch.encoded = batch.records.build(
             producer_id=identity.producer_id,
             producer_epoch=identity.epoch,
             base_sequence=batch.base_sequence,
@@ -189,8 +189,8 @@ class Sender(Accumulator):
         """End a batch's way."""
         queue = batch.queue
         self._land(batch)
-        if queue.is_open and queue.batches[-1] is batch:
-            queue.is_open = False
+        if queue.builder is not None and queue.batches[-1] is batch:
+            queue.builder = None
         queue.batches.remove(batch)
         if queue.batches:
             self._look_at(queue)

@@ -9,7 +9,9 @@ from contextlib import suppress
 from typing import Any, Self
 
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
-from eagleray.broker.identities import TopicPartition
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.log import Isolation
+from eagleray.client.batches import PreparedRecords
 from eagleray.client.branches import AsyncTransaction, BranchToken, BranchWriter, SealedBranch
 from eagleray.client.cluster import AsyncCluster, consumer_config
 from eagleray.client.config import ConsumerConfig, ProducerConfig
@@ -19,6 +21,7 @@ from eagleray.client.loop_thread import LoopThread
 from eagleray.client.ports import Peers
 from eagleray.client.producer import AsyncProducer
 from eagleray.client.runtime import ClientRuntime
+from eagleray.client.scanning import scan
 from eagleray.client.sync_admin import Admin
 from eagleray.client.sync_producer import Producer
 from eagleray.client.types import (
@@ -27,6 +30,7 @@ from eagleray.client.types import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
 )
+from eagleray.protocol.records import RecordBatch
 
 _LONG_POLL_MS = 60_000
 
@@ -181,9 +185,14 @@ class Transaction:
         """Whether the transaction of this tag was committed before, so that nothing is left to do."""
         return self._transaction.already_committed
 
-    def branch(self) -> BranchToken:
-        """Return leave to write into another branch."""
-        return self._transaction.branch()
+    @property
+    def owner(self) -> ProducerIdentity:
+        """Who has the transactional id while this transaction is open."""
+        return self._transaction.owner
+
+    def branch(self, number: int | None = None) -> BranchToken:
+        """Return leave to write into another branch, or into the one with this number."""
+        return self._transaction.branch(number)
 
     def commit(
         self,
@@ -212,6 +221,10 @@ class SyncBranchWriter(Producer):
     def __init__(self, thread: LoopThread, writer: BranchWriter, config: ProducerConfig) -> None:
         super().__init__(thread, writer, config)
         self._writer = writer
+
+    def send_prepared(self, partition: TopicPartition, records: PreparedRecords) -> None:
+        """Take records that are laid out as one batch of a partition already; `seal` raises what became of them."""
+        self._run(self._writer.send_prepared(partition, records))
 
     def seal(self) -> SealedBranch:
         """Wait until everything is acknowledged; raise what was not. Nothing more can be sent after this."""
@@ -257,15 +270,32 @@ class SyncCluster:
         """The admin of this cluster: `cluster.admin.create_topic("orders", partitions=8)`."""
         return Admin(self._thread, self._cluster.admin)
 
-    def begin(self, transactional_id: str, *, tag: str, timeout_ms: int = 60_000) -> Transaction:
-        """Begin a transaction with branches that others write."""
-        begun = self._thread.run(self._cluster.begin(transactional_id, tag=tag, timeout_ms=timeout_ms))
-        return Transaction(self._thread, begun)
+    def begin(self, transactional_id: str, *, tag: str, timeout_ms: int = 60_000, shared: bool = False) -> Transaction:
+        """Begin a transaction with branches that others write; with `shared`, take part in that of the same tag."""
+        begin = self._cluster.begin(transactional_id, tag=tag, timeout_ms=timeout_ms, shared=shared)
+        return Transaction(self._thread, self._thread.run(begin))
 
     def join(self, token: BranchToken, config: Mapping[str, Any] | None = None, **settings: object) -> SyncBranchWriter:
         """Begin an attempt at the branch of a token: `with cluster.join(token) as writer:`."""
         made = ProducerConfig.make(config, **settings)
         return SyncBranchWriter(self._thread, self._thread.run(self._cluster.join(token, config, **settings)), made)
+
+    def scan(
+        self,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        isolation: str = "read_committed",
+        fetch_bytes: int = 4 * 1024 * 1024,
+    ) -> Iterator[list[RecordBatch]]:
+        """Yield the visible batches of the offsets from `start` up to `end`, while the next ones are on their way.
+
+        The first and the last batch may reach beyond the range: who decodes them leaves out what is not in it.
+        """
+        return scan(
+            self._thread, self._cluster.runtime, partition, start, end, Isolation[isolation.upper()], fetch_bytes
+        )
 
     def close(self) -> None:
         """End the loop's thread; repeating it does nothing."""

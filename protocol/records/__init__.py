@@ -13,7 +13,14 @@ from eagleray.protocol.records.batch import (
     split_batches,
     stamp_append_time,
 )
-from eagleray.protocol.records.build import BatchBuilder, build_batch, build_keyed_batch, build_marker, rebuild_batch
+from eagleray.protocol.records.build import (
+    BatchBuilder,
+    build_batch,
+    build_from_block,
+    build_keyed_batch,
+    build_marker,
+    rebuild_batch,
+)
 from eagleray.protocol.records.check import check_client_batch, check_records
 from eagleray.protocol.records.committed import committed_batches
 from eagleray.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
@@ -48,6 +55,7 @@ __all__ = [
     "Scan",
     "TimestampType",
     "build_batch",
+    "build_from_block",
     "build_keyed_batch",
     "build_marker",
     "check_client_batch",

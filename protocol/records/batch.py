@@ -65,7 +65,7 @@ class RecordBatch:
         header = self.header
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
         return decode_records(
-            self._records_block(max_bytes),
+            bytes(self.records_block(max_bytes=max_bytes)),
             header.record_count,
             base_offset=header.base_offset,
             last_offset_delta=header.last_offset_delta,
@@ -73,12 +73,16 @@ class RecordBatch:
             append_timestamp=header.max_timestamp if append_time else None,
         )
 
-    def _records_block(self, max_bytes: int) -> bytes:
+    def records_block(self, *, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes | memoryview:
+        """Return the encoded records, unpacked: a view of the batch's own bytes where they are not compressed.
+
+        Raises InvalidRecord when they cannot be unpacked, UnsupportedCompression, and RecordTooLarge.
+        """
         codec = self.header.compression
         block = self.view[HEADER_BYTES:]
         # Compaction leaves headers without records, and those have no compressed block either.
         if codec is CompressionType.NONE or not block:
-            return bytes(block)
+            return block
         return decompress(codec, block, max_bytes=max_bytes)
 
     def end_transaction_marker(self) -> EndTransactionMarker | None:

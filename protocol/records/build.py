@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from eagleray.protocol.records.batch import RecordBatch
     from eagleray.protocol.records.control import EndTransactionMarker
+    from eagleray.protocol.records.header import BytesLike
 
 _PREFIX = struct.Struct(">qiibI")
 _SUMMED_HEADER = struct.Struct(">hiqqqhii")
@@ -139,27 +140,58 @@ class BatchBuilder:
         leader_epoch: int = NO_LEADER_EPOCH,
     ) -> bytes:
         """Return the batch of what was added, which has to be something. The builder can be used again."""
-        count = len(self._encoded)
-        if count == 0:
-            raise ValueError("a batch needs at least one record")
-        attributes = int(compression)
-        if transactional:
-            attributes |= TRANSACTIONAL_BIT
-        if timestamp_type is TimestampType.LOG_APPEND_TIME:
-            attributes |= APPEND_TIME_BIT
-        return _assemble(
-            compress(compression, b"".join(self._encoded)),
-            base_offset,
-            leader_epoch,
-            attributes,
-            count - 1,
+        return build_from_block(
+            b"".join(self._encoded),
+            len(self._encoded),
             self._base_timestamp,
             self._max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            count,
+            base_offset=base_offset,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+            compression=compression,
+            timestamp_type=timestamp_type,
+            leader_epoch=leader_epoch,
         )
+
+
+def build_from_block(
+    block: bytes | memoryview,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    *,
+    base_offset: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    compression: CompressionType = CompressionType.NONE,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """Build the batch of `count` records that are encoded already, at consecutive offset deltas from zero."""
+    if count == 0:
+        raise ValueError("a batch needs at least one record")
+    attributes = int(compression)
+    if transactional:
+        attributes |= TRANSACTIONAL_BIT
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= APPEND_TIME_BIT
+    return _assemble(
+        block if compression is CompressionType.NONE else compress(compression, block),
+        base_offset,
+        leader_epoch,
+        attributes,
+        count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
 
 
 def build_marker(
@@ -280,7 +312,7 @@ def _encode_retained(retained: Sequence[Record], base_offset: int, base_timestam
     )
 
 
-def _assemble(block: bytes, base_offset: int, leader_epoch: int, *summed_fields: int) -> bytes:
+def _assemble(block: BytesLike, base_offset: int, leader_epoch: int, *summed_fields: int) -> bytes:
     """Put the header before the records; `summed_fields` are those from the attributes on."""
     summed = _SUMMED_HEADER.pack(*summed_fields)
     length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(block)

@@ -21,7 +21,7 @@ _GROWTH = 4
 _OUTPUT_IS_FULL = "failed to write whole buffer"
 
 
-def compress(codec: CompressionType, data: bytes) -> bytes:
+def compress(codec: CompressionType, data: BytesLike) -> bytes:
     """Compress a block of records the way that every Kafka client can read."""
     return _COMPRESS[codec](data)
 
@@ -72,14 +72,14 @@ def _try_decompress(decompress_into: Callable[..., int], data: BytesLike, size_b
     return bytes(memoryview(output)[:written_bytes])
 
 
-def _compress_lz4(data: bytes) -> bytes:
+def _compress_lz4(data: BytesLike) -> bytes:
     # Kafka's own reader refuses frames whose blocks depend on each other, which is the library's default.
     compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
-    compressor.compress(data)
+    compressor.compress(bytes(data))
     return bytes(compressor.finish())
 
 
-_COMPRESS: dict[CompressionType, Callable[[bytes], bytes]] = {
+_COMPRESS: dict[CompressionType, Callable[[BytesLike], bytes]] = {
     CompressionType.NONE: bytes,
     CompressionType.GZIP: lambda data: bytes(cramjam.gzip.compress(data)),
     CompressionType.SNAPPY: xerial.compress,

@@ -18,7 +18,7 @@ _BLOCK_BYTES = 32 * 1024
 _LENGTH = struct.Struct(">i")
 
 
-def compress(data: bytes) -> bytes:
+def compress(data: BytesLike) -> bytes:
     """Compress in xerial's framing, which Java's and all other clients read."""
     parts = [_HEADER]
     for start in range(0, len(data), _BLOCK_BYTES):

@@ -1,0 +1,126 @@
+"""The data source `eagleray`: topics as Spark reads and writes them.
+
+    register(spark)
+    orders = spark.readStream.format("eagleray").option("subscribe", "orders").load()
+    orders.writeStream.format("eagleray").option("topic", "copy").option("checkpointLocation", "/data/copy").start()
+
+Options and columns are those of Spark's own Kafka source; docs/spark-options.md lists them.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, ClassVar
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from eagleray.actors.contact import Contact
+from eagleray.pipelines.connection import ClusterNotReached, Whereabouts, find_contact, whereabouts
+from eagleray.pipelines.options import OptionError, SinkOptions, SourceOptions
+from eagleray.pipelines.sink.writers import BatchWriter, StreamWriter
+from eagleray.pipelines.sink_schema import check_sink_schema, source_schema
+from eagleray.pipelines.source.batch_reader import BatchReader
+from eagleray.pipelines.source.stream_reader import StreamReader
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_CLUSTER = "default"
+
+
+class EaglerayDataSource(DataSource):
+    """What Spark asks for readers and writers. It checks options and columns before anything is done with them."""
+
+    contacts: ClassVar[dict[str, Contact]] = {}
+    """Of the clusters that were known when the data source was registered, so that Spark's processes need not ask."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "eagleray"
+
+    def schema(self) -> StructType:
+        """Return the columns of a read."""
+        # Which kind of read it is decides over other options, and Spark does not say it here.
+        return source_schema(SourceOptions.include_headers_of(self.options))
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """Return the reader of a batch job."""
+        self._check_read(schema)
+        options = SourceOptions.parse(self.options, streaming=False)
+        return BatchReader(options, self._where(options))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of a stream."""
+        self._check_read(schema)
+        options = SourceOptions.parse(self.options, streaming=True)
+        return StreamReader(options, self._where(options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Return the writer of a batch job."""
+        options = SinkOptions.parse(self.options, streaming=False)
+        self._check_write(schema, options, overwrite=overwrite)
+        writer = BatchWriter(options, self._where(options))
+        self._check_topic(options)
+        return writer
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        """Return the writer of a stream."""
+        options = SinkOptions.parse(self.options, streaming=True)
+        self._check_write(schema, options, overwrite=overwrite)
+        writer = StreamWriter(options, self._where(options))
+        self._check_topic(options)
+        return writer
+
+    def _where(self, options: SourceOptions | SinkOptions) -> Whereabouts:
+        return whereabouts(options.cluster, options.address, options.contact, self.contacts)
+
+    def _check_read(self, schema: StructType) -> None:
+        expected = self.schema()
+        if schema != expected:
+            raise OptionError(
+                f"The columns of the source `eagleray` are {expected.simpleString()}, but {schema.simpleString()} was "
+                "asked for. Leave out .schema(...) and select from what there is."
+            )
+
+    def _check_write(self, schema: StructType, options: SinkOptions, *, overwrite: bool) -> None:
+        check_sink_schema(schema, options.topic)
+        if overwrite:
+            raise OptionError("Topics can only be added to. Use .mode('append'), or outputMode('append').")
+
+    def _check_topic(self, options: SinkOptions) -> None:
+        if options.topic is None:
+            return
+        known = self._where(options).connect().admin.list_topics(internal=True)
+        if options.topic not in known:
+            names = ", ".join(sorted(name for name in known if not name.startswith("__"))) or "none"
+            raise OptionError(
+                f"There is no topic {options.topic!r} on cluster {options.cluster!r}, which has: {names}. "
+                f"Create it with `eagleray topic create {options.topic}`, or correct the option `topic`."
+            )
+
+
+def register(spark: SparkSession, *, cluster: str = DEFAULT_CLUSTER, address: str = "auto") -> None:
+    """Make the format `eagleray` known to a session, and let its processes know where the cluster is.
+
+    A cluster that is not there yet, or another one, is looked up when it is first used.
+    """
+    spark.dataSource.register(_with_contacts(_contacts(cluster, address)))
+
+
+def _contacts(cluster: str, address: str) -> dict[str, Contact]:
+    try:
+        return {cluster: find_contact(cluster, address)}
+    except ClusterNotReached as error:
+        _log.info("the data source is registered without a cluster: %s", error)
+        return {}
+
+
+def _with_contacts(contacts: dict[str, Contact]) -> type[EaglerayDataSource]:
+    """Return the data source as a class that is sent to other processes whole, with the contacts in it.
+
+    Spark sends the class itself, by name where it can be imported. A class that was made here cannot be.
+    """
+    attributes: dict[str, Any] = {"contacts": contacts}
+    return type("RegisteredDataSource", (EaglerayDataSource,), attributes)

@@ -1,0 +1,7 @@
+"""The options of the data source `eagleray`: parsed, checked and documented from one table."""
+
+from eagleray.pipelines.options.errors import OptionError
+from eagleray.pipelines.options.sink import SinkOptions
+from eagleray.pipelines.options.source import SourceOptions
+
+__all__ = ["OptionError", "SinkOptions", "SourceOptions"]

@@ -1,0 +1,104 @@
+"""The options of a source, parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Self, cast
+
+import msgspec
+
+from eagleray.pipelines.options import values
+from eagleray.pipelines.options.errors import OptionError
+from eagleray.pipelines.options.given import Given
+from eagleray.pipelines.options.reading import one_of, optional, positive, positive_integer, required
+from eagleray.pipelines.options.source_positions import check_order, ending_position, starting_position
+from eagleray.pipelines.options.table import options_of
+from eagleray.pipelines.options.topics import Assign, Selection, Subscribe, SubscribePattern
+from eagleray.pipelines.positions import Latest, Position
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+OnNoMatch = Literal["error", "latest"]
+
+
+class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to read, from where to where, how much at once, and of which cluster."""
+
+    streaming: bool
+    selection: Selection
+    start: Position
+    end: Position
+    on_no_match: OnNoMatch
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    fail_on_data_loss: bool
+    include_headers: bool
+    isolation: Isolation
+    cluster: str
+    address: str
+    contact: str | None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, streaming: bool) -> Self:
+        """Parse the options of a `read` or `readStream`; raises OptionError for what cannot be followed."""
+        given = Given(options, side="source", streaming=streaming)
+        start = starting_position(given)
+        end = Latest() if streaming else ending_position(given)
+        check_order(start, end)
+        _check_limits(given)
+        return cls(
+            streaming=streaming,
+            selection=_selection(given),
+            start=start,
+            end=end,
+            on_no_match=cast(
+                OnNoMatch, required(given, "startingOffsetsByTimestampStrategy", one_of("error", "latest"))
+            ),
+            max_offsets_per_trigger=optional(given, "maxOffsetsPerTrigger", positive),
+            min_offsets_per_trigger=optional(given, "minOffsetsPerTrigger", positive),
+            max_trigger_delay_ms=required(given, "maxTriggerDelay", values.duration_ms),
+            min_partitions=optional(given, "minPartitions", positive_integer),
+            max_records_per_partition=optional(given, "maxRecordsPerPartition", positive),
+            fail_on_data_loss=required(given, "failOnDataLoss", values.boolean),
+            include_headers=required(given, "includeHeaders", values.boolean),
+            isolation=cast(Isolation, required(given, "isolation", one_of("read_committed", "read_uncommitted"))),
+            cluster=required(given, "cluster", values.name),
+            address=required(given, "address", values.name),
+            contact=optional(given, "contact", values.name),
+        )
+
+    @staticmethod
+    def include_headers_of(options: Mapping[str, str]) -> bool:
+        """Return what `includeHeaders` says, for whoever does not know yet which kind of query it is."""
+        option = options_of("source")["includeHeaders"]
+        texts = (str(text) for key, text in options.items() if key.lower() == option.name.lower())
+        return values.boolean(option, next(texts, str(option.default)))
+
+
+def _selection(given: Given) -> Selection:
+    names = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
+    if not names:
+        raise OptionError(
+            "The source does not know what to read: give one of subscribe ('orders,payments'), subscribePattern "
+            "('orders-.*') and assign ('{\"orders\": [0, 1]}')."
+        )
+    if len(names) > 1:
+        raise OptionError(f"{' and '.join(names)} are both given, but only one of them may be: leave the others out.")
+    topics = optional(given, "subscribe", values.topic_names)
+    if topics is not None:
+        return Subscribe(topics)
+    pattern = optional(given, "subscribePattern", values.pattern)
+    return (
+        SubscribePattern(pattern) if pattern is not None else Assign(required(given, "assign", values.partition_list))
+    )
+
+
+def _check_limits(given: Given) -> None:
+    least = optional(given, "minOffsetsPerTrigger", positive)
+    most = optional(given, "maxOffsetsPerTrigger", positive)
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"minOffsetsPerTrigger is {least}, which is above maxOffsetsPerTrigger, {most}: swap them.")
+    if given.has("maxTriggerDelay") and least is None:
+        raise OptionError("maxTriggerDelay is given without minOffsetsPerTrigger, which it limits: give both or none.")

@@ -1,0 +1,38 @@
+"""Reads what topics hold at the moment: `spark.read`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from eagleray.pipelines.connection import Whereabouts
+from eagleray.pipelines.options import SourceOptions
+from eagleray.pipelines.resolving import ranges_between
+from eagleray.pipelines.source.lookups import PartitionLookup
+from eagleray.pipelines.source.planning import tasks_for, warn
+from eagleray.pipelines.source.reading import RangeToRead, read_range
+
+
+class BatchReader(DataSourceReader):
+    """A read of fixed ranges, which are chosen when the job is planned."""
+
+    def __init__(self, options: SourceOptions, where: Whereabouts) -> None:
+        self._options = options
+        self._where = where
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Choose the ranges, one task or more for each partition."""
+        where = self._where.found()
+        lookup = PartitionLookup(where.connect(), self._options)
+        bounds = lookup.bounds(all_must_exist=True)
+        start, start_warnings = lookup.start(bounds)
+        end, end_warnings = lookup.end(bounds)
+        warn((*start_warnings, *end_warnings))
+        return tasks_for(ranges_between(start, end), self._options, where)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one range."""
+        assert isinstance(partition, RangeToRead)
+        return read_range(partition)

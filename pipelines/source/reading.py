@@ -1,0 +1,74 @@
+"""What a task does: reads a range of one partition, straight from its leader, as Arrow batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from eagleray.client.errors import OffsetOutOfRange
+from eagleray.client.sync import SyncCluster
+from eagleray.pipelines.columnar import RecordColumns, decode
+from eagleray.pipelines.connection import Whereabouts
+from eagleray.pipelines.data_loss import DataLossError
+from eagleray.pipelines.offsets import OffsetRange
+
+_log = logging.getLogger(__name__)
+
+
+class RangeToRead(InputPartition):
+    """One task of a read: the range, and all that a worker needs to read it."""
+
+    def __init__(
+        self,
+        offsets: OffsetRange,
+        where: Whereabouts,
+        *,
+        isolation: str,
+        include_headers: bool,
+        fail_on_data_loss: bool,
+    ) -> None:
+        super().__init__(offsets)
+        self.offsets = offsets
+        self.where = where
+        self.isolation = isolation
+        self.include_headers = include_headers
+        self.fail_on_data_loss = fail_on_data_loss
+
+
+def read_range(task: RangeToRead) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range; a record that vanishes while it is read is data loss as at planning."""
+    cluster, wanted = task.where.connect(), task.offsets
+    try:
+        yield from _read(cluster, task, wanted)
+    except OffsetOutOfRange as error:
+        if task.fail_on_data_loss:
+            raise DataLossError(
+                f"{error} The records were deleted while the query read them. Set the option failOnDataLoss to false "
+                "to go on with what is left."
+            ) from error
+        rest = _what_is_left(cluster, task)
+        _log.warning("%s The query goes on at offset %s.", error, rest.start)
+        yield from _read(cluster, task, rest)
+
+
+def _read(cluster: SyncCluster, task: RangeToRead, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    columns = RecordColumns(wanted.topic, wanted.partition, wanted.start, wanted.end, task.include_headers)
+    for batches in cluster.scan(wanted.topic_partition, wanted.start, wanted.end, isolation=task.isolation):
+        decoded = decode(batches, columns)
+        if decoded.num_rows:
+            yield decoded
+
+
+def _what_is_left(cluster: SyncCluster, task: RangeToRead) -> OffsetRange:
+    """Return the part of a range that the log still has and that was not read: what lies behind its new start.
+
+    What was read so far lies before that start. A log with the same start was cut at its end, where nothing is left.
+    """
+    wanted = task.offsets
+    with cluster.consumer(isolation=task.isolation) as consumer:
+        earliest = consumer.beginning_offsets(wanted.topic_partition)[wanted.topic_partition]
+    start = min(earliest, wanted.end) if earliest > wanted.start else wanted.end
+    return OffsetRange(wanted.topic, wanted.partition, start, wanted.end)

@@ -1,0 +1,114 @@
+"""Follows topics in micro-batches: `spark.readStream`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from eagleray.pipelines.connection import Whereabouts
+from eagleray.pipelines.data_loss import begin_offsets, plan_ranges
+from eagleray.pipelines.offsets import Offsets, bounds_up_to, from_checkpoint, to_checkpoint
+from eagleray.pipelines.options import SourceOptions
+from eagleray.pipelines.rate_limit import is_due, next_offsets
+from eagleray.pipelines.source.lookups import PartitionLookup
+from eagleray.pipelines.source.planning import tasks_for, warn
+from eagleray.pipelines.source.reading import RangeToRead, read_range
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream's place in its topics, in the driver.
+
+    Owns: nothing that lasts. Where the stream is stands in Spark's checkpoint; what a batch covers follows from the
+    offsets there alone, so that a batch that is run again reads the same records.
+    """
+
+    def __init__(self, options: SourceOptions, where: Whereabouts) -> None:
+        self._options = options
+        self._where = where
+        self._target: Offsets | None = None
+        """Where to stop, with Trigger.AvailableNow: what was there when the query began."""
+
+        self._last_batch_s = time.monotonic()
+
+    # Offsets
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where a query without a checkpoint begins."""
+        lookup = self._lookup()
+        offsets, warnings = lookup.start(lookup.bounds(all_must_exist=True))
+        warn(warnings)
+        return to_checkpoint(offsets)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return how much the options let a batch have."""
+        limit = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where the next batch ends."""
+        bounds = self._lookup().bounds()
+        if self._target is not None:
+            bounds = bounds_up_to(bounds, self._target)
+        begin = begin_offsets(from_checkpoint(start), bounds, fail_on_data_loss=self._options.fail_on_data_loss)
+        warn(begin.warnings)
+        latest = {partition: bound.latest for partition, bound in bounds.items()}
+        if not self._is_due(begin.offsets, latest):
+            return start
+        end = next_offsets(begin.offsets, latest, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        if end != begin.offsets:
+            self._last_batch_s = time.monotonic()
+        return to_checkpoint(end)
+
+    def _is_due(self, begin: Offsets, latest: Offsets) -> bool:
+        min_rows = self._options.min_offsets_per_trigger
+        if min_rows is None or self._target is not None:
+            return True
+        waited_ms = int((time.monotonic() - self._last_batch_s) * 1000)
+        max_delay_ms = self._options.max_trigger_delay_ms
+        return is_due(begin, latest, min_rows=min_rows, waited_ms=waited_ms, max_delay_ms=max_delay_ms)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Remember where the logs end now; the query ends there."""
+        self._target = self._ends()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Return where the logs end, for those who watch how far behind a query is."""
+        return to_checkpoint(self._ends())
+
+    def _ends(self) -> Offsets:
+        return {partition: bound.latest for partition, bound in self._lookup().bounds().items()}
+
+    def _lookup(self) -> PartitionLookup:
+        self._where = self._where.found()
+        return PartitionLookup(self._where.connect(), self._options)
+
+    # Reading
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the tasks of a batch."""
+        plan = plan_ranges(
+            from_checkpoint(start),
+            from_checkpoint(end),
+            self._lookup().bounds(),
+            fail_on_data_loss=self._options.fail_on_data_loss,
+        )
+        warn(plan.warnings)
+        return tasks_for(plan.ranges, self._options, self._where)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one range, in a task."""
+        assert isinstance(partition, RangeToRead)
+        return read_range(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: the checkpoint is what counts. The sink's option `group` tells the cluster, exactly once."""
