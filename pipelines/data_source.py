@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 
 from eagleray.actors.contact import Contact
 from eagleray.pipelines.connection import ClusterNotReached, Whereabouts, find_contact, whereabouts
-from eagleray.pipelines.options import OptionError, SinkOptions, SourceOptions
+from eagleray.pipelines.options import OptionError, SinkOptions, SourceOptions, wants_headers
+from eagleray.pipelines.options.topics import unknown_topic
 from eagleray.pipelines.sink.writers import BatchWriter, StreamWriter
 from eagleray.pipelines.sink_schema import check_sink_schema, source_schema
 from eagleray.pipelines.source.batch_reader import BatchReader
@@ -43,7 +44,7 @@ class EaglerayDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of a read."""
         # Which kind of read it is decides over other options, and Spark does not say it here.
-        return source_schema(SourceOptions.include_headers_of(self.options))
+        return source_schema(wants_headers(self.options))
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader of a batch job."""
@@ -94,11 +95,7 @@ class EaglerayDataSource(DataSource):
             return
         known = self._where(options).connect().admin.list_topics(internal=True)
         if options.topic not in known:
-            names = ", ".join(sorted(name for name in known if not name.startswith("__"))) or "none"
-            raise OptionError(
-                f"There is no topic {options.topic!r} on cluster {options.cluster!r}, which has: {names}. "
-                f"Create it with `eagleray topic create {options.topic}`, or correct the option `topic`."
-            )
+            raise unknown_topic("topic", [options.topic], list(known))
 
 
 def register(spark: SparkSession, *, cluster: str = DEFAULT_CLUSTER, address: str = "auto") -> None:

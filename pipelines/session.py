@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 import raydp  # type: ignore[import-untyped] # it has no types
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from eagleray.actors.embedded_ray import LOOPBACK, EmbeddedRay, address_of_this_node
 from eagleray.pipelines.data_source import register
+
+_END_S: Final = 20
 
 DEFAULT_SETTINGS: Final[Mapping[str, str]] = {
     # The console belongs to the program that runs the job.
@@ -43,25 +49,47 @@ def spark_session(
     Executors are Ray actors with `cores` and `memory` each. `config` takes Spark's settings by their names.
     """
     ray = EmbeddedRay(address)
-    spark = start_spark(name, executors=executors, cores=cores, memory=memory, config=config)
+    scratch = tempfile.mkdtemp(prefix="eagleray-spark-")
     try:
+        _choose_python()
+        settings = {**DEFAULT_SETTINGS, **_scratch_settings(scratch), **_addresses(), **(config or {})}
+        spark: SparkSession = raydp.init_spark(
+            name, executors, cores, memory, fault_tolerant_mode=False, configs=settings
+        )
+        register(spark)
         yield spark
     finally:
         raydp.stop_spark()
+        _end_driver()
+        shutil.rmtree(scratch, ignore_errors=True)
         ray.close()
 
 
-def start_spark(
-    name: str, *, executors: int, cores: int, memory: str, config: Mapping[str, str] | None = None
-) -> SparkSession:
-    """Start Spark on the Ray cluster that this process has joined; `raydp.stop_spark` ends it."""
-    _choose_python()
-    settings = {**DEFAULT_SETTINGS, **_addresses(), **(config or {})}
-    session: SparkSession = raydp.init_spark(
-        name, executors, cores, memory, fault_tolerant_mode=False, configs=settings
-    )
-    register(session)
-    return session
+def _end_driver() -> None:
+    """End the driver's Java process, which PySpark would keep, with its settings, for the next session."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no other way
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = gateway.proc
+    # It ends when nobody can tell it anything any more.
+    process.stdin.close()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as above
+
+
+def _scratch_settings(scratch: str) -> dict[str, str]:
+    """Let what the driver leaves lying about be in one place, which goes with the session."""
+    return {
+        "spark.local.dir": scratch,
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData",
+        "spark.executor.extraJavaOptions": "-XX:-UsePerfData",
+    }
 
 
 def _choose_python() -> None:

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from eagleray.cli import benching, consuming, groups, hosting_commands, producing, status, topics, transactions
+from eagleray.cli.added_commands import added_command, names_of_added
 from eagleray.cli.complaints import line_for
 from eagleray.cli.options import examples
 
@@ -28,6 +29,15 @@ class OneLineErrors(TyperGroup):
                 raise
             typer.echo(f"error: {line}", err=True)
             raise typer.Exit(1) from None
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - as the class above has it
+        """The names of our own commands, then of those that were added."""
+        ours = super().list_commands(ctx)
+        return [*ours, *(name for name in names_of_added() if name not in ours)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as the class above has it
+        """The command of this name; an added one is loaded now."""
+        return super().get_command(ctx, cmd_name) or added_command(cmd_name)
 
 
 app = typer.Typer(

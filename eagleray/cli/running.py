@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 def run(connection: Connection, work: Callable[[Session], Awaitable[Result]]) -> Result:
     """Connect, work, and disconnect."""
-    _prepare_to_join(connection)
+    prepare_to_join(connection)
     # Ray takes a second to load, and `--help` needs none of it.
     from eagleray.cli import session  # noqa: PLC0415
 
@@ -30,7 +30,8 @@ def run(connection: Connection, work: Callable[[Session], Awaitable[Result]]) ->
     return run_until_stopped(connected_work())
 
 
-def _prepare_to_join(connection: Connection) -> None:
+def prepare_to_join(connection: Connection) -> None:
+    """Tell Ray, before it is loaded, what it has to know of the cluster that a command is about."""
     record = records.load(connection.name)
     address = connection.address or (record.address if record is not None else "")
     prepare_ray(address)

@@ -2,6 +2,6 @@
 
 from eagleray.pipelines.options.errors import OptionError
 from eagleray.pipelines.options.sink import SinkOptions
-from eagleray.pipelines.options.source import SourceOptions
+from eagleray.pipelines.options.source import SourceOptions, wants_headers
 
-__all__ = ["OptionError", "SinkOptions", "SourceOptions"]
+__all__ = ["OptionError", "SinkOptions", "SourceOptions", "wants_headers"]

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-SPARKS_OWN: Final = frozenset(
-    name.lower()
-    for name in (
-        "checkpointLocation",
-        "path",
-        "paths",
-        "queryName",
-        "outputMode",
-        "serialization.format",
-    )
-)
-"""What Spark's readers, writers and catalogs put among the options of any source, in lower case; it is let through."""
+SPARKS_OWN: Final = frozenset(name.lower() for name in ("checkpointLocation", "path", "paths", "queryName"))
+"""What Spark's readers and writers put among the options of any source, in lower case; it is let through."""
 
 _FINDS_CLUSTER: Final = "a cluster is found through Ray: use cluster, address or contact"
 _TRIES_AGAIN: Final = "the client tries again by itself and there is nothing to set: leave it out"

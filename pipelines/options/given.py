@@ -26,9 +26,7 @@ class Given:
         self._texts: dict[str, str] = {}
         self._sparks_own: dict[str, str] = {}
         for key, text in options.items():
-            # Spark's Python API hands on options that were set to None.
-            if text is not None:
-                self._take(key, str(text))
+            self._take(key, text)
 
     def has(self, name: str) -> bool:
         """Return whether an option was given."""

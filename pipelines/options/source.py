@@ -12,7 +12,6 @@ from eagleray.pipelines.options.errors import OptionError
 from eagleray.pipelines.options.given import Given
 from eagleray.pipelines.options.reading import one_of, optional, positive, positive_integer, required
 from eagleray.pipelines.options.source_positions import check_order, ending_position, starting_position
-from eagleray.pipelines.options.table import options_of
 from eagleray.pipelines.options.topics import Assign, Selection, Subscribe, SubscribePattern
 from eagleray.pipelines.positions import Latest, Position
 
@@ -69,12 +68,15 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
             contact=optional(given, "contact", values.name),
         )
 
-    @staticmethod
-    def include_headers_of(options: Mapping[str, str]) -> bool:
-        """Return what `includeHeaders` says, for whoever does not know yet which kind of query it is."""
-        option = options_of("source")["includeHeaders"]
-        texts = (str(text) for key, text in options.items() if key.lower() == option.name.lower())
-        return values.boolean(option, next(texts, str(option.default)))
+
+def wants_headers(options: Mapping[str, str]) -> bool:
+    """Return whether rows have headers, for their schema: Spark asks for that before it says which kind of query it is.
+
+    No other option is looked at; `parse` does that when the query is known.
+    """
+    name = "includeHeaders"
+    given = {key: text for key, text in options.items() if key.lower() == name.lower()}
+    return required(Given(given, side="source", streaming=False), name, values.boolean)
 
 
 def _selection(given: Given) -> Selection:

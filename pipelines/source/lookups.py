@@ -7,7 +7,8 @@ from collections.abc import Collection
 from eagleray.broker.identities import TopicPartition
 from eagleray.client.sync import SyncCluster
 from eagleray.pipelines.offsets import Bounds, Offsets
-from eagleray.pipelines.options import OptionError, SourceOptions
+from eagleray.pipelines.options import SourceOptions
+from eagleray.pipelines.options.topics import partitions_to_read
 from eagleray.pipelines.positions import Position
 from eagleray.pipelines.resolving import resolve_end, resolve_start, timestamps_to_look_up
 
@@ -22,14 +23,8 @@ class PartitionLookup:
     def bounds(self, *, all_must_exist: bool = False) -> dict[TopicPartition, Bounds]:
         """Return what can be read of each partition; with `all_must_exist`, raise OptionError where one is missing."""
         counts = self._cluster.admin.list_topics(internal=True)
-        missing = self._options.selection.missing(counts)
-        if missing and all_must_exist:
-            known = ", ".join(sorted(name for name in counts if not name.startswith("__"))) or "none"
-            raise OptionError(
-                f"There is no {', '.join(missing)} on cluster {self._options.cluster!r}, which has: {known}. "
-                f"Create it with `eagleray topic create {missing[0]}`, or correct the option."
-            )
-        partitions = self._options.selection.choose(counts)
+        selection = self._options.selection
+        partitions = partitions_to_read(selection, counts) if all_must_exist else selection.choose(counts)
         if not partitions:
             return {}
         with self._cluster.consumer(isolation=self._options.isolation) as consumer:

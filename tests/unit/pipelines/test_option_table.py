@@ -12,10 +12,9 @@ NEEDED = {
     "source": {"subscribe": "orders"},
     "sink": {},
 }
-# What an option needs beside it, and what it excludes.
+# What an option needs beside it, and which excludes what else is needed.
+EXCLUDING = {"subscribePattern", "assign"}
 BESIDE = {
-    "subscribePattern": {"subscribe": None},
-    "assign": {"subscribe": None},
     "startingOffsetsByTimestampStrategy": {"startingTimestamp": "1"},
     "maxTriggerDelay": {"minOffsetsPerTrigger": "1"},
     "group": {"checkpointLocation": "/data/checkpoint"},
@@ -26,10 +25,8 @@ CASES = [(side, option) for side in PARSERS for option in options_of(side).value
 
 
 def parse(side: str, options: dict[str, str], option: Option):
-    beside = BESIDE.get(option.name, {})
-    if not options:
-        beside = {name: text for name, text in beside.items() if text is not None}
-    given = {**NEEDED[side], **beside, **options}
+    needed = {} if EXCLUDING & options.keys() else NEEDED[side]
+    given = {**needed, **BESIDE.get(option.name, {}), **options}
     return PARSERS[side].parse(given, streaming=option.query == "streaming")
 
 

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.pipelines.options import OptionError, SourceOptions
+from eagleray.pipelines.options import OptionError, SourceOptions, wants_headers
 from eagleray.pipelines.options.topics import Assign, Subscribe, SubscribePattern
 from eagleray.pipelines.positions import Earliest, GlobalTimestamp, Latest, PartitionTimestamps, SpecificOffsets
 
@@ -62,11 +62,7 @@ def test_an_error_has_the_documented_spelling():
         SourceOptions.parse({"subscribe": "orders", "maxoffsetspertrigger": "ten"}, streaming=True)
 
 
-def test_options_set_to_none_are_not_given():
-    assert SourceOptions.parse({"subscribe": "orders", "assign": None}, streaming=False) == batch()
-
-
-@pytest.mark.parametrize("name", ["checkpointLocation", "path", "queryName", "serialization.format"])
+@pytest.mark.parametrize("name", ["checkpointLocation", "path", "paths", "queryName"])
 def test_what_spark_adds_is_let_through(name: str):
     assert SourceOptions.parse({"subscribe": "orders", name: "anything"}, streaming=True) == streaming()
 
@@ -315,19 +311,18 @@ def test_a_group_is_for_the_sink():
         streaming(group="g")
 
 
-@pytest.mark.parametrize("name", ["includeHeaders", "includeheaders"])
-def test_whether_there_are_headers_is_known_before_the_kind_of_the_query(name: str):
-    assert SourceOptions.include_headers_of({name: "true", "maxOffsetsPerTrigger": "5"})
-    assert not SourceOptions.include_headers_of({"subscribe": "orders"})
-    with pytest.raises(OptionError, match="^includeHeaders is 'perhaps'"):
-        SourceOptions.include_headers_of({name: "perhaps"})
-
-
 @pytest.mark.parametrize("name", ["failOnDataLoss", "includeHeaders"])
 def test_booleans(name: str):
     assert batch(**{name: "TRUE"}) == batch(**{name: "true"}) != batch(**{name: "false"})
     with pytest.raises(OptionError, match=f"^{name} is 'yes', but has to be true or false"):
         batch(**{name: "yes"})
+
+
+def test_headers_can_be_asked_for_before_the_kind_of_query_is_known():
+    assert not wants_headers({"subscribe": "orders"})
+    assert wants_headers({"includeheaders": "true", "maxOffsetsPerTrigger": "5", "endingOffsets": "latest"})
+    with pytest.raises(OptionError, match=r"^includeHeaders is 'yes'"):
+        wants_headers({"INCLUDEHEADERS": "yes"})
 
 
 @pytest.mark.parametrize("name", ["cluster", "address", "contact"])

@@ -47,3 +47,9 @@ def test_no_task_gets_too_much():
 def test_the_maximum_is_applied_before_the_minimum():
     result = split(ranges((0, 10), (0, 2)), min_partitions=5, max_records_per_partition=5)
     assert pieces(result) == [(0, 0, 2), (0, 2, 5), (0, 5, 7), (0, 7, 10), (1, 0, 2)]
+
+
+def test_what_the_maximum_has_cut_counts_as_cut():
+    # Pieces of the first are 3 or 4 large already, so the second has the largest.
+    result = split(ranges((0, 10), (0, 4)), min_partitions=5, max_records_per_partition=4)
+    assert pieces(result) == [(0, 0, 3), (0, 3, 6), (0, 6, 10), (1, 0, 2), (1, 2, 4)]

@@ -1,0 +1,51 @@
+"""The group of commands, and what it says when one of them fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from eagleray.cli.options import examples
+from eagleray.pipelines.cli import example_commands, generating, loadtesting, running
+from eagleray.pipelines.cli.complaining import translated
+
+
+class SparkErrors(TyperGroup):
+    """Turns what Spark raises into one line, which the program above prints."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as the class above has it
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            complaint = translated(error)
+            if complaint is None:
+                raise
+            raise complaint from error
+
+
+app = typer.Typer(
+    name="pipeline",
+    cls=SparkErrors,
+    no_args_is_help=True,
+    help="Run exactly-once pipelines by Spark on the same Ray cluster.",
+    epilog=examples(
+        "eagleray pipeline generate --topic orders --rows 100000 --seed 7",
+        "eagleray pipeline run job.toml",
+        "eagleray pipeline example revenue --local",
+        "eagleray pipeline loadtest --local --seconds 20",
+    ),
+)
+
+
+@app.callback()
+def pipeline() -> None:
+    """Run exactly-once pipelines by Spark on the same Ray cluster."""
+
+
+generating.add_to(app)
+running.add_to(app)
+example_commands.add_to(app)
+loadtesting.add_to(app)

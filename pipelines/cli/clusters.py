@@ -1,0 +1,64 @@
+"""Getting at a cluster from a command that works with threads, and at Spark on its Ray."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eagleray.cli import records
+from eagleray.cli.options import Connection
+from eagleray.cli.output import note
+from eagleray.cli.running import prepare_ray, prepare_to_join
+
+if TYPE_CHECKING:
+    from eagleray.api import Cluster
+
+Local = Annotated[bool, typer.Option("--local", help="Start a cluster for it and end it afterwards.")]
+
+
+@contextmanager
+def cluster_of(connection: Connection, *, local: bool = False) -> Iterator[Cluster]:
+    """Join the Ray of a cluster and connect to it; with `local`, start both for the while."""
+    with _local_cluster() if local else _running_cluster(connection) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _running_cluster(connection: Connection) -> Iterator[Cluster]:
+    prepare_to_join(connection)
+    address = records.address_of(connection)
+    # Ray takes a second to load, and `--help` needs none of it.
+    from eagleray.actors.starting import ClusterNotFound  # noqa: PLC0415
+    from eagleray.api import connect  # noqa: PLC0415
+    from eagleray.cli import session  # noqa: PLC0415
+    from eagleray.cli.complaints import Complaint  # noqa: PLC0415
+
+    with session.joined_ray(address):
+        try:
+            cluster = connect(connection.name, address=address)
+        except ClusterNotFound:
+            raise Complaint(
+                f"there is no Eagleray cluster named {connection.name!r} on the Ray cluster at {address}; "
+                "start one with `eagleray start`, or choose another --name."
+            ) from None
+        with cluster:
+            yield cluster
+
+
+@contextmanager
+def _local_cluster() -> Iterator[Cluster]:
+    prepare_ray(None)
+    from eagleray.api import start  # noqa: PLC0415 - loads Ray
+
+    note("starting a cluster on this machine...")
+    name = f"temporary-{os.getpid()}"
+    with (
+        tempfile.TemporaryDirectory(prefix="eagleray-data-") as directory,
+        start(directory, name=name, layout="colocated") as cluster,
+    ):
+        yield cluster

@@ -1,0 +1,124 @@
+"""`eagleray pipeline generate`: orders and payments, written to a topic."""
+
+from __future__ import annotations
+
+import enum
+import time
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.progress import track
+
+from eagleray.cli.complaints import Complaint
+from eagleray.cli.options import Address, Connection, Json, Name, examples
+from eagleray.cli.output import note, print_facts, print_json
+from eagleray.pipelines.cli.clusters import cluster_of
+
+if TYPE_CHECKING:
+    from eagleray.api import Cluster
+
+_MOST_BY_PRODUCER: Final = 200_000
+
+
+class DatasetName(enum.StrEnum):
+    """What can be generated for a topic."""
+
+    ORDERS = "orders"
+    PAYMENTS = "payments"
+
+
+class Writer(enum.StrEnum):
+    """Who writes it."""
+
+    PRODUCER = "producer"
+    SPARK = "spark"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the group."""
+    app.command(
+        epilog=examples(
+            "eagleray pipeline generate --topic orders --rows 100000 --seed 7",
+            "eagleray pipeline generate --topic payments --dataset payments --rows 10000000",
+            "eagleray pipeline generate --merchants merchants.csv",
+        )
+    )(generate)
+
+
+def generate(
+    *,
+    topic: Annotated[str | None, typer.Option("--topic", help="Where to write; made where it is not there.")] = None,
+    dataset: Annotated[DatasetName, typer.Option("--dataset", help="What to write.")] = DatasetName.ORDERS,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="How many orders; payments are those of as many.")] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same rows.")] = 7,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions of a topic that is made.")] = 4,
+    by: Annotated[
+        Writer | None,
+        typer.Option("--by", help="A producer in this process, or Spark's executors; by default those above 200,000."),
+    ] = None,
+    merchants: Annotated[
+        str | None, typer.Option("--merchants", metavar="FILE", help="Write the table of merchants as CSV.")
+    ] = None,
+    json: Json = False,
+    name: Name = "default",
+    address: Address = None,
+) -> None:
+    """Generate orders or payments from a seed, and write them to a topic in transactions.
+
+    What was written can be checked to the cent: the totals that are printed are computed from the seed.
+    """
+    if topic is None and merchants is None:
+        raise Complaint(
+            "there is nothing to do: say --topic NAME, or --merchants FILE for the table beside the stream."
+        )
+    if merchants is not None:
+        _write_merchants(merchants, seed)
+    if topic is None:
+        return
+    from eagleray.pipelines.datasets import expected_totals  # noqa: PLC0415 - without Spark's extra, said before Ray starts
+
+    writer = by or (Writer.PRODUCER if rows <= _MOST_BY_PRODUCER else Writer.SPARK)
+    with cluster_of(Connection(name, address)) as cluster:
+        cluster.admin.create_topic(topic, partitions=partitions, exist_ok=True)
+        began = time.monotonic()
+        write = _by_producer if writer is Writer.PRODUCER else _by_spark
+        write(cluster, topic, str(dataset), seed, rows)
+        seconds = time.monotonic() - began
+    totals = expected_totals(seed, rows)
+    records = totals.orders if dataset is DatasetName.ORDERS else totals.payments
+    facts: dict[str, object] = {
+        "topic": topic,
+        "seed": seed,
+        "records": records,
+        "seconds": round(seconds, 2),
+        "records_per_second": round(records / seconds),
+        "amount_cents": totals.amount_cents if dataset is DatasetName.ORDERS else totals.paid_cents,
+    }
+    print_json(facts) if json else print_facts(facts)
+
+
+def _by_producer(cluster: Cluster, topic: str, dataset: str, seed: int, rows: int) -> None:
+    from eagleray.pipelines.datasets.producing import produce_slices, steps  # noqa: PLC0415
+
+    written = produce_slices(cluster, topic, dataset=dataset, seed=seed, rows=rows)
+    for _ in track(written, "writing", total=steps(rows), console=Console(stderr=True), transient=True):
+        pass
+
+
+def _by_spark(cluster: Cluster, topic: str, dataset: str, seed: int, rows: int) -> None:
+    from eagleray.pipelines.datasets.spark import write_dataset  # noqa: PLC0415 - loads Spark
+    from eagleray.pipelines.session import spark_session  # noqa: PLC0415
+
+    note("starting Spark on the Ray cluster...")
+    with spark_session(f"generate-{topic}", address=None) as spark:
+        write_dataset(spark, topic, dataset=dataset, seed=seed, rows=rows, cluster=cluster.name)
+
+
+def _write_merchants(path: str, seed: int) -> None:
+    import pyarrow.csv  # noqa: PLC0415
+
+    from eagleray.pipelines.datasets import merchants  # noqa: PLC0415
+
+    pyarrow.csv.write_csv(merchants(seed), path)
+    note(f"wrote the merchants to {path}")

@@ -1,0 +1,112 @@
+"""`eagleray pipeline run`: the pipeline of a job file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eagleray.cli.options import Address, Connection, examples
+from eagleray.cli.output import note, print_facts
+from eagleray.pipelines.cli.clusters import cluster_of
+
+if TYPE_CHECKING:
+    from eagleray.pipelines.jobs import JobFile
+    from eagleray.pipelines.jobs.metrics import OnBatch, PipelineReport
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the group."""
+    app.command(
+        epilog=examples(
+            "eagleray pipeline run job.toml",
+            "eagleray pipeline run job.toml --check",
+            "eagleray pipeline run job.yaml --json | jq .rows_out",
+        )
+    )(run)
+
+
+def run(
+    job_file: Annotated[str, typer.Argument(metavar="JOB", help="The job file: TOML, or YAML.")],
+    *,
+    check: Annotated[bool, typer.Option("--check", help="Say whether the file is right, and run nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print each micro-batch as a line of JSON.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="The Eagleray cluster, if not that of the job.", rich_help_panel="Connection"),
+    ] = None,
+    address: Address = None,
+) -> None:
+    """Consume, transform and produce as a job file says, exactly once, and show each micro-batch.
+
+    A job with the trigger `available-now` ends when it has read what is there; any other runs until Ctrl-C. Run again,
+    it goes on where it was, and writes nothing twice.
+    """
+    from eagleray.pipelines.jobs import read_job  # noqa: PLC0415 - `--help` needs none of it
+
+    job = read_job(job_file)
+    if check:
+        note(
+            f"{job_file} is right: {job.name} reads {_inputs(job)} and writes {job.sink.topic or 'to its topic column'}"
+        )
+        return
+    report = _run(job, Connection(name or job.cluster, address), is_json=json)
+    if not json:
+        _print(report)
+
+
+def _inputs(job: JobFile) -> str:
+    return ", ".join(job.source.topics) or f"topics like {job.source.pattern}"
+
+
+def _run(job: JobFile, connection: Connection, *, is_json: bool) -> PipelineReport:
+    import msgspec  # noqa: PLC0415
+
+    from eagleray.pipelines.jobs import pipeline_of, run_pipeline  # noqa: PLC0415 - loads Spark
+    from eagleray.pipelines.jobs.model import as_options  # noqa: PLC0415
+    from eagleray.pipelines.session import spark_session  # noqa: PLC0415
+
+    pipeline = msgspec.structs.replace(pipeline_of(job), cluster=connection.name)
+    sizes = job.spark
+    with (
+        cluster_of(connection),
+        spark_session(
+            job.name,
+            address=None,
+            executors=sizes.executors,
+            cores=sizes.cores,
+            memory=sizes.memory,
+            config=as_options(sizes.config),
+        ) as spark,
+        showing(job.name, is_json=is_json) as on_batch,
+    ):
+        return run_pipeline(spark, pipeline, on_batch)
+
+
+@contextmanager
+def showing(name: str, *, is_json: bool) -> Iterator[OnBatch]:
+    """What hears of each micro-batch: a live table on a terminal, a line for each elsewhere, or JSON."""
+    from eagleray.pipelines.cli.batch_views import JsonLines, LiveTable, TextLines  # noqa: PLC0415
+
+    if is_json:
+        yield JsonLines().show
+    elif sys.stderr.isatty():
+        with LiveTable(name) as table:
+            yield table.show
+    else:
+        yield TextLines().show
+
+
+def _print(report: PipelineReport) -> None:
+    print_facts(
+        {
+            "pipeline": report.name,
+            "micro-batches": len(report.batches),
+            "rows in": f"{report.rows_in:,}",
+            "rows out": f"{report.rows_out:,}",
+            "seconds": report.seconds,
+        }
+    )

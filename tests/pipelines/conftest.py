@@ -1,0 +1,65 @@
+"""One Ray, one cluster and one Spark for all tests of this folder, which one process runs."""
+
+import os
+
+import pytest
+
+from eagleray.pipelines.session import spark_session
+from tests.compat.kafka_tools.jars import ToolsUnavailableError, find_java
+from tests.support.clusters import fresh, until_running
+from tests.support.ray_here import isolated_ray
+
+
+def pytest_collection_modifyitems(items):
+    """Let one process run all of it: Spark takes half a minute to start and all the memory that it can get."""
+    folder = os.path.dirname(__file__)
+    for item in items:
+        if str(item.path).startswith(folder):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def java():
+    """Skip without Java, unless nothing may be skipped."""
+    try:
+        return find_java()
+    except ToolsUnavailableError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def ray_here(java, tmp_path_factory):
+    """Ray, for all tests of this folder."""
+    with isolated_ray(str(tmp_path_factory.mktemp("pipelines"))) as here:
+        yield here
+
+
+@pytest.fixture(scope="session")
+def started_cluster(ray_here):
+    with ray_here.start("colocated", name="default") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def spark(started_cluster):
+    """A session on the same Ray as the cluster, which its data source knows."""
+    with spark_session("tests", address=None) as session:
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+
+
+@pytest.fixture
+def cluster(started_cluster):
+    """The cluster, with all of its nodes running."""
+    until_running(started_cluster)
+    return started_cluster
+
+
+@pytest.fixture
+def topic(cluster):
+    """A topic of the test's own, with four partitions."""
+    name = fresh("topic")
+    cluster.admin.create_topic(name, partitions=4)
+    return name

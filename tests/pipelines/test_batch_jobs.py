@@ -1,0 +1,44 @@
+"""Batch jobs: what is written in one transaction, and read back."""
+
+from collections import Counter
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from tests.support.clusters import fresh
+
+
+def rows_of(spark, topic, **options):
+    return spark.read.format("eagleray").options(subscribe=topic, **options).load()
+
+
+def write(frame, topic, **options):
+    frame.write.format("eagleray").options(topic=topic, **options).mode("append").save()
+
+
+def test_what_was_written_is_read_back(spark, topic):
+    frame = spark.range(5000).selectExpr("cast(id as string) key", "concat('value-', id) value")
+    write(frame, topic)
+
+    found = rows_of(spark, topic).selectExpr("cast(key as string)", "cast(value as string)", "partition").collect()
+    assert Counter((row.key, row.value) for row in found) == Counter((str(i), f"value-{i}") for i in range(5000))
+    assert {row.partition for row in found} == {0, 1, 2, 3}
+
+
+def test_the_columns_are_those_of_sparks_kafka_source(spark, topic):
+    assert rows_of(spark, topic, includeHeaders="true").dtypes == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+        ("headers", "array<struct<key:string,value:binary>>"),
+    ]
+
+
+def test_an_unknown_topic_is_an_error_when_the_job_is_planned(spark, cluster):
+    unknown = fresh("unknown")
+    with pytest.raises(AnalysisException, match=f"subscribe names {unknown}, which the cluster does not have"):
+        rows_of(spark, unknown).collect()

@@ -1,0 +1,124 @@
+"""Drivers of streaming queries as processes, and what Spark runs on Ray for them: how tests start and kill these."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import msgspec
+import psutil
+
+from tests.support.clusters import NotInTime, until
+
+DRIVER_S = 240
+
+
+class Driver:
+    """A streaming query in a process of its own, whose batches are counted as it reports them."""
+
+    def __init__(self, plan, scratch):
+        """Start it; what it leaves lying about when it is killed is in `scratch`."""
+        scratch.mkdir(exist_ok=True)
+        command = [sys.executable, "-m", "tests.pipelines.streaming_driver", msgspec.json.encode(plan).decode()]
+        environment = {**os.environ, "TMPDIR": str(scratch)}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        self.batches = []
+        self._lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def until_batch(self, number):
+        """Wait until Spark has finished a batch with this number or a later one."""
+        self._follow(lambda: bool(self.batches) and self.batches[-1] >= number)
+
+    def until_end(self):
+        """Wait until the process has ended, and return how."""
+        self._follow(lambda: False)
+        return self.process.wait(DRIVER_S)
+
+    def _follow(self, is_enough):
+        deadline = time.monotonic() + DRIVER_S
+        while not is_enough():
+            try:
+                line = self._lines.get(timeout=max(deadline - time.monotonic(), 0.1))
+            except queue.Empty:
+                raise NotInTime(f"the driver has come to batches {self.batches} in {DRIVER_S} s") from None
+            if line is None:
+                return
+            if line.startswith("{"):
+                self.batches.append(json.loads(line)["batch"])
+
+    def kill(self):
+        """End the driver with kill -9, its Java half too."""
+        assert self.process.poll() is None, "the driver has ended by itself"
+        processes = [self.process.pid, *(child.pid for child in java_of(psutil.Process(self.process.pid)))]
+        for pid in processes:
+            os.kill(pid, signal.SIGKILL)
+        self.until_end()
+
+    def close(self):
+        """End what is left of it."""
+        if self.process.poll() is None:
+            self.kill()
+        self.process.stdout.close()
+
+
+def children(process):
+    """The children of a process, none of one that is gone."""
+    try:
+        return process.children()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def has_word(process, word):
+    """Whether a process was started with this word; not any more when it is gone."""
+    try:
+        return word in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
+
+
+def java_of(process):
+    return [child for child in children(process) if child.name() == "java"]
+
+
+def executors():
+    """The Java processes of Spark's executors: those that Ray has started and that run Python for tasks."""
+    (raylet,) = [child for child in psutil.Process().children() if child.name() == "raylet"]
+    return [java for java in java_of(raylet) if daemons_of(java)]
+
+
+def daemons_of(java):
+    return [child for child in children(java) if has_word(child, "pyspark.daemon")]
+
+
+def kill_executor():
+    """End an executor with kill -9."""
+    (executor, *_) = until(executors, "an executor runs Python")
+    executor.kill()
+    executor.wait(30)
+
+
+def kill_python_worker():
+    """End a Python process that works for an executor with kill -9."""
+
+    def workers():
+        return [worker for executor in executors() for daemon in daemons_of(executor) for worker in children(daemon)]
+
+    (worker, *_) = until(workers, "a Python worker of an executor runs")
+    worker.kill()
+    worker.wait(30)
+
+
+def until_no_executor():
+    """Wait until the executors of a driver that is gone are gone, too."""
+    until(lambda: not executors(), "the executors have ended")
