@@ -75,7 +75,11 @@ def measure_batches(part: str, stage: Stage, batches: int, say: Callable[[str], 
     # Rows of the same load stand together, ours first.
     order = list(dict.fromkeys(row[0] for row in found))
     heading = ["load", "", *(f"{phase} ms" for phase in PHASES), "batches"]
-    return f"{title}: medians of the micro-batches, in milliseconds", heading, sorted(found, key=lambda row: order.index(row[0]))
+    return (
+        f"{title}: medians of the micro-batches, in milliseconds",
+        heading,
+        sorted(found, key=lambda row: order.index(row[0])),
+    )
 
 
 def phases_of(progress: list[dict[str, Any]], *, is_idle: bool) -> list[str]:

@@ -48,6 +48,5 @@ def open_stage(layout: str, targets: list[str]) -> Iterator[Stage]:
         opened.enter_context(eagleray.start(str(directory / "ours"), layout=layout, port=port))
         kafka = opened.enter_context(RealKafka(directory / "kafka"))
         spark = opened.enter_context(spark_session("bench", config=SETTINGS | connector_settings()))
-        spark.sparkContext.setLogLevel("ERROR")
         every = endpoints(f"127.0.0.1:{port}", kafka.bootstrap_servers)
         yield Stage(spark, [each for each in every if each.name in targets], directory)

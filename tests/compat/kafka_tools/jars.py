@@ -59,7 +59,7 @@ def fetch_jars(pom: Path, directory: Path) -> None:
     """Have Maven copy the jars beside their place, then move them into it."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise ToolsUnavailableError("Maven (mvn) is not on the PATH; it brings the jars of Kafka and of Spark's connector")
+        raise ToolsUnavailableError("Maven (mvn) is not on the PATH; it brings the jars")
     with tempfile.TemporaryDirectory(dir=BUILD) as temporary:
         jars = Path(temporary) / "jars"
         goal = ("dependency:copy-dependencies", f"-DoutputDirectory={jars}")
