@@ -1,7 +1,10 @@
 """What processes take: their CPU time and their memory, from the operating system."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -10,6 +13,23 @@ def cpu_seconds(pid: int) -> float:
     """CPU time that a process has taken so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+
+def cpu_seconds_with_children(pid: int) -> float:
+    """CPU time that a process has taken so far, and those of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return sum(int(field) for field in fields[11:15]) / _TICKS_PER_SECOND
+
+
+def cpu_seconds_of_family(pid: int) -> float:
+    """CPU time of a process and of all that it has started, whether they still run or not."""
+    family = [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+    total = 0.0
+    for each in family:
+        # One that has ended meanwhile is counted by its parent.
+        with suppress(OSError):
+            total += cpu_seconds_with_children(each)
+    return total
 
 
 def resident_mb(pid: int) -> float:

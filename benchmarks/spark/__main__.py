@@ -5,6 +5,7 @@ python -m benchmarks.spark read-sum write --rows 100000      # some of it, small
 """
 
 import argparse
+import os
 import sys
 
 from benchmarks.report import markdown_table, print_table
@@ -43,21 +44,23 @@ class Rates:
     def _measure(self, part: str, endpoint: Endpoint, number: int) -> None:
         name = f"round {number}, {part}, {endpoint.name}" if number else f"warm-up, {part}, {endpoint.name}"
         try:
-            seconds = PARTS[part][1](self._stage, endpoint, self._rows)
+            cost = PARTS[part][1](self._stage, endpoint, self._rows)
         except VoidRound as reason:
             # Spark's own sink may write rows twice: it promises no more. Of ours it is a failure.
             self.failures += endpoint.name == OURS
             self.seconds.add_void(part, endpoint.name)
             _say(f"{name}: VOID, {reason}")
             return
-        _say(f"{name}: {seconds:.2f} s")
+        _say(f"{name}: {cost.seconds:.2f} s, {cost.cpu_seconds:.2f} s of CPU, load {os.getloadavg()[0]:.0f}")
         if number:
-            self.seconds.add(part, endpoint.name, seconds)
+            self.seconds.add(part, endpoint.name, cost.seconds, cost.cpu_seconds)
 
     def print(self) -> None:
-        heading = self.seconds.heading("rows/s")
-        rows = self.seconds.rates({part: PARTS[part][0] for part in self._parts}, self._rows)
-        _print(f"{self._rows:,} rows of 200 bytes, 8 partitions: medians of the rounds (least-most)", heading, rows)
+        titles = {part: PARTS[part][0] for part in self._parts}
+        load = f"{self._rows:,} rows of 200 bytes, 8 partitions"
+        rates, cpu = self.seconds.rates(titles, self._rows), self.seconds.cpu(titles, self._rows)
+        _print(f"{load}: medians of the rounds (least-most)", self.seconds.heading("rows/s"), rates)
+        _print(f"{load}: CPU of all processes, medians", self.seconds.heading("CPU µs a row"), cpu)
 
 
 def _say(words: str) -> None:

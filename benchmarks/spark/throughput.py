@@ -1,14 +1,27 @@
 """Rows per second: what is read and what is written, each in one job."""
 
+import os
 import time
 from collections.abc import Callable
 
+from msgspec import Struct
+
+from benchmarks.measuring import cpu_seconds_of_family
 from benchmarks.spark.endpoints import Endpoint, run_to_the_end
 from benchmarks.spark.generating import generated_rows, generated_stream, placed_rows
 from benchmarks.spark.stage import Stage
 
 INPUT = "input"
-Measurement = Callable[[Stage, Endpoint, int], float]
+
+
+class Cost(Struct, frozen=True):
+    """What a job took: time, and CPU time of everything that takes part, brokers, Ray and Spark."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+Measurement = Callable[[Stage, Endpoint, int], Cost]
 
 
 class VoidRound(Exception):
@@ -25,12 +38,12 @@ def fill(stage: Stage, rows: int) -> None:
         _check(each.count(stage.spark, INPUT), rows)
 
 
-def generate(stage: Stage, endpoint: Endpoint, rows: int) -> float:  # noqa: ARG001 - all measurements look alike
+def generate(stage: Stage, endpoint: Endpoint, rows: int) -> Cost:  # noqa: ARG001 - all measurements look alike
     """Make the rows and drop them: the part of a write that is neither's."""
-    return _seconds(lambda: generated_rows(stage.spark, rows).write.format("noop").mode("overwrite").save())
+    return _cost(lambda: generated_rows(stage.spark, rows).write.format("noop").mode("overwrite").save())
 
 
-def read_and_sum(stage: Stage, endpoint: Endpoint, rows: int) -> float:
+def read_and_sum(stage: Stage, endpoint: Endpoint, rows: int) -> Cost:
     """Read, with a sum that looks at every byte of every value."""
     found: list[int] = []
 
@@ -38,49 +51,49 @@ def read_and_sum(stage: Stage, endpoint: Endpoint, rows: int) -> float:
         table = endpoint.read(stage.spark, INPUT).selectExpr("count(*)", "sum(crc32(value))").collect()
         found.append(table[0][0])
 
-    seconds = _seconds(job)
+    cost = _cost(job)
     _check(found[0], rows)
-    return seconds
+    return cost
 
 
-def read_and_drop(stage: Stage, endpoint: Endpoint, rows: int) -> float:  # noqa: ARG001 - all measurements look alike
+def read_and_drop(stage: Stage, endpoint: Endpoint, rows: int) -> Cost:  # noqa: ARG001 - all measurements look alike
     """Read all columns into nothing."""
-    return _seconds(lambda: endpoint.read(stage.spark, INPUT).write.format("noop").mode("overwrite").save())
+    return _cost(lambda: endpoint.read(stage.spark, INPUT).write.format("noop").mode("overwrite").save())
 
 
-def write(stage: Stage, endpoint: Endpoint, rows: int) -> float:
+def write(stage: Stage, endpoint: Endpoint, rows: int) -> Cost:
     return _write(stage, endpoint, rows, keyed=False)
 
 
-def write_keyed(stage: Stage, endpoint: Endpoint, rows: int) -> float:
+def write_keyed(stage: Stage, endpoint: Endpoint, rows: int) -> Cost:
     return _write(stage, endpoint, rows, keyed=True)
 
 
-def _write(stage: Stage, endpoint: Endpoint, rows: int, *, keyed: bool) -> float:
+def _write(stage: Stage, endpoint: Endpoint, rows: int, *, keyed: bool) -> Cost:
     topic = endpoint.create_topic(stage.new_name("written"))
-    seconds = _seconds(lambda: endpoint.write(generated_rows(stage.spark, rows, keyed=keyed), topic))
+    cost = _cost(lambda: endpoint.write(generated_rows(stage.spark, rows, keyed=keyed), topic))
     _check(endpoint.count(stage.spark, topic), rows)
-    return seconds
+    return cost
 
 
-def write_stream(stage: Stage, endpoint: Endpoint, rows: int) -> float:
+def write_stream(stage: Stage, endpoint: Endpoint, rows: int) -> Cost:
     """One micro-batch of all the rows."""
     topic = endpoint.create_topic(stage.new_name("streamed"))
     values = generated_stream(stage.spark, rows).select("value")
     checkpoint = stage.new_directory("checkpoint")
-    seconds = _seconds(lambda: run_to_the_end(endpoint.write_stream(values, checkpoint, topic=topic)))
+    cost = _cost(lambda: run_to_the_end(endpoint.write_stream(values, checkpoint, topic=topic)))
     _check(endpoint.count(stage.spark, topic), rows)
-    return seconds
+    return cost
 
 
-def copy(stage: Stage, endpoint: Endpoint, rows: int) -> float:
+def copy(stage: Stage, endpoint: Endpoint, rows: int) -> Cost:
     """A stream from topic to topic, with source and sink of the same kind."""
     topic = endpoint.create_topic(stage.new_name("copied"))
     values = endpoint.read_stream(stage.spark, [INPUT]).select("key", "value")
     checkpoint = stage.new_directory("checkpoint")
-    seconds = _seconds(lambda: run_to_the_end(endpoint.write_stream(values, checkpoint, topic=topic)))
+    cost = _cost(lambda: run_to_the_end(endpoint.write_stream(values, checkpoint, topic=topic)))
     _check(endpoint.count(stage.spark, topic), rows)
-    return seconds
+    return cost
 
 
 PARTS: dict[str, tuple[str, Measurement]] = {
@@ -94,10 +107,12 @@ PARTS: dict[str, tuple[str, Measurement]] = {
 }
 
 
-def _seconds(job: Callable[[], object]) -> float:
-    began = time.perf_counter()
+def _cost(job: Callable[[], object]) -> Cost:
+    """Run a job. All processes of the comparison are children of this one."""
+    cpu_before, began = cpu_seconds_of_family(os.getpid()), time.perf_counter()
     job()
-    return time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    return Cost(seconds, cpu_seconds_of_family(os.getpid()) - cpu_before)
 
 
 def _check(found: int, expected: int) -> None:

@@ -11,7 +11,7 @@ def figures() -> Seconds:
     seconds = Seconds(list(TARGETS))
     for target, rounds in {OURS: [2.0, 1.0, 4.0], PEER_ON_OURS: [4.0, 4.0, 1.0], PEER_ON_KAFKA: [1.0]}.items():
         for each in rounds:
-            seconds.add("read", target, each)
+            seconds.add("read", target, each, each / 2)
     return seconds
 
 
@@ -30,6 +30,12 @@ def test_more_than_one_means_that_ours_is_faster():
     assert row[-2:] == ["2.00 ✓", "0.50 ✗"]
 
 
+def test_cpu_time_is_told_for_each_row():
+    (row,) = figures().cpu({"read": "reading"}, ROWS)
+
+    assert row == ["reading", "1000.00", "2000.00", "500.00", "2.00 ✓", "0.50 ✗"]
+
+
 def test_void_rounds_are_told_and_not_counted():
     seconds = figures()
     seconds.add_void("read", PEER_ON_KAFKA)
@@ -43,7 +49,7 @@ def test_void_rounds_are_told_and_not_counted():
 
 def test_there_are_no_ratios_without_ours():
     seconds = Seconds([PEER_ON_OURS])
-    seconds.add("read", PEER_ON_OURS, 1.0)
+    seconds.add("read", PEER_ON_OURS, 1.0, 0.5)
 
     assert len(seconds.heading("rows/s")) == len(seconds.rates({"read": "reading"}, ROWS)[0]) == 2
 
