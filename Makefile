@@ -24,8 +24,8 @@ help: ## List the targets
 
 setup: $(VENV)/.installed java ## Create the virtual environment, install everything into it, find Java
 
-demo: setup ## Show what Eagleray does
-	$(WITH_JAVA) $(BIN)/python -m eagleray.demo
+demo: setup ## Stream orders through Spark exactly once, while processes are killed
+	$(WITH_JAVA) $(BIN)/python -m eagleray.pipelines.demo
 
 test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
 	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) --dist loadgroup --basetemp=$(BUILD)/test-files $(ARGS)

@@ -6,10 +6,12 @@ import logging
 import os
 import shutil
 import tempfile
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import ray
 from ray._private import ray_constants
+from ray._private import worker as ray_worker
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +33,7 @@ class EmbeddedRay:
             _present_token()
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
             return
+        _keep_quiet()
         # Sockets have short names, and Ray puts them deep into this directory.
         self._temporary = tempfile.mkdtemp(prefix="er-")
         try:
@@ -64,6 +67,21 @@ def _stay_on_loopback() -> None:
     """
     os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
     ray_constants.ENABLE_RAY_CLUSTER = False
+
+
+def _keep_quiet() -> None:
+    """Keep Ray from writing into what a program prints: about tokens, and about workers that have died.
+
+    The broker's are started again, and Ray prints their death whatever it is told about logs.
+    """
+    logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
+    ray_worker.print_to_stdstream = _log_from_ray
+
+
+def _log_from_ray(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
+    del ignore_prefix
+    for line in data["lines"]:
+        _log.info("Ray: %s", line)
 
 
 def _present_token() -> None:

@@ -1,10 +1,10 @@
 """`make bench`: every benchmark that needs nothing but this package, one after the other."""
 
-from benchmarks import codec, log, records
+from benchmarks import codec, columnar, log, records
 
 
 def main() -> None:
-    for benchmark in (codec, records, log):
+    for benchmark in (codec, records, columnar, log):
         benchmark.main()
 
 

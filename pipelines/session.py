@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import raydp  # type: ignore[import-untyped] # it has no types
@@ -19,6 +20,16 @@ from eagleray.actors.embedded_ray import LOOPBACK, EmbeddedRay, address_of_this_
 from eagleray.pipelines.data_source import register
 
 _END_S: Final = 20
+
+_LOG_SETTINGS: Final = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
 
 DEFAULT_SETTINGS: Final[Mapping[str, str]] = {
     # The console belongs to the program that runs the job.
@@ -40,19 +51,21 @@ def spark_session(
     cores: int = 2,
     memory: str = "1g",
     config: Mapping[str, str] | None = None,
+    log_level: str = "error",
 ) -> Iterator[SparkSession]:
     """Run Spark on the Ray cluster at `address`, or on the one that this process has joined, and stop it in the end.
 
         with eagleray.start(data_dir="data"), spark_session() as spark:
             spark.read.format("eagleray").option("subscribe", "orders").load().count()
 
-    Executors are Ray actors with `cores` and `memory` each. `config` takes Spark's settings by their names.
+    Executors are Ray actors with `cores` and `memory` each. `config` takes Spark's settings by their names. The driver
+    logs to standard error from `log_level` on.
     """
     ray = EmbeddedRay(address)
     scratch = tempfile.mkdtemp(prefix="eagleray-spark-")
     try:
         _choose_python()
-        settings = {**DEFAULT_SETTINGS, **_scratch_settings(scratch), **_addresses(), **(config or {})}
+        settings = {**DEFAULT_SETTINGS, **_scratch_settings(scratch, log_level), **_addresses(), **(config or {})}
         spark: SparkSession = raydp.init_spark(
             name, executors, cores, memory, fault_tolerant_mode=False, configs=settings
         )
@@ -82,9 +95,12 @@ def _end_driver() -> None:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as above
 
 
-def _scratch_settings(scratch: str) -> dict[str, str]:
+def _scratch_settings(scratch: str, log_level: str) -> dict[str, str]:
     """Let what the driver leaves lying about be in one place, which goes with the session."""
+    log_settings = Path(scratch, "log4j2.properties")
+    log_settings.write_text(_LOG_SETTINGS.format(level=log_level), encoding="ascii")
     return {
+        "spark.log4j.config.file.name": str(log_settings),
         "spark.local.dir": scratch,
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData",

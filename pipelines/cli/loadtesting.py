@@ -1,4 +1,7 @@
 """stub"""
+
 import typer
+
+
 def add_to(app: typer.Typer) -> None:
     """Stub."""

@@ -13,10 +13,12 @@ from eagleray.pipelines.columnar.fields import RecordFields, locate_fields
 from eagleray.pipelines.columnar.gathering import gather_binary, gather_headers
 from eagleray.pipelines.columnar.schema import TIMESTAMP, record_schema
 from eagleray.protocol.errors import InvalidRecord
-from eagleray.protocol.records import TimestampType
+from eagleray.protocol.records.header import APPEND_TIME_BIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
 
     from eagleray.pipelines.columnar.extents import Extents
     from eagleray.pipelines.columnar.header_fields import HeaderFields
@@ -52,7 +54,7 @@ class Decoded(msgspec.Struct, frozen=True):
     buffer: bytes
     offsets: Integers
     timestamps_ms: Integers
-    timestamp_types: Integers
+    has_append_time: npt.NDArray[np.bool_]
     keys: Extents
     values: Extents
     headers: HeaderFields | None
@@ -84,7 +86,7 @@ def _decode(batches: Sequence[RecordBatch]) -> Decoded | None:
         blocks = join_blocks(batches)
         if blocks.rows == 0:
             return None
-        return _with_absolute_numbers(blocks, locate_fields(blocks), [batch.header for batch in batches])
+        return _with_absolute_numbers(blocks, locate_fields(blocks), batches)
     except (InvalidRecord, IndexError):
         _explain(batches)
         raise InvalidRecord("the records of these batches contradict their lengths") from None
@@ -96,23 +98,30 @@ def _explain(batches: Sequence[RecordBatch]) -> None:
         batch.records()
 
 
-def _with_absolute_numbers(blocks: JoinedBlocks, fields: RecordFields, headers: Sequence[BatchHeader]) -> Decoded:
+def _with_absolute_numbers(blocks: JoinedBlocks, fields: RecordFields, batches: Sequence[RecordBatch]) -> Decoded:
     """Add what the batches' headers say to what their records say."""
 
-    def by_row(numbers: list[int]) -> Integers:
-        return np.repeat(np.array(numbers, np.int64), blocks.counts)
+    def by_row(numbers: Integers) -> Integers:
+        return np.repeat(numbers, blocks.counts)
 
-    last_offset_deltas = by_row([header.last_offset_delta for header in headers])
-    if ((fields.offset_deltas < 0) | (fields.offset_deltas > last_offset_deltas)).any():
+    base_offsets, last_offset_deltas, base_times_ms, append_times_ms, attributes = _header_columns(batches)
+    if ((fields.offset_deltas < 0) | (fields.offset_deltas > by_row(last_offset_deltas))).any():
         raise InvalidRecord("an offset delta lies outside of its batch")
-    offsets = by_row([header.base_offset for header in headers]) + fields.offset_deltas
+    offsets = by_row(base_offsets) + fields.offset_deltas
     # Sums wrap around at 64 bits, in numpy as in Kafka.
-    timestamps_ms = by_row([header.base_timestamp for header in headers]) + fields.timestamp_deltas
-    types = by_row([header.timestamp_type for header in headers])
-    if types.any():
-        append_times_ms = by_row([header.max_timestamp for header in headers])
-        timestamps_ms = np.where(types == TimestampType.LOG_APPEND_TIME, append_times_ms, timestamps_ms)
-    return Decoded(blocks.buffer, offsets, timestamps_ms, types, fields.keys, fields.values, fields.headers)
+    timestamps_ms = by_row(base_times_ms) + fields.timestamp_deltas
+    has_append_time = by_row(attributes & APPEND_TIME_BIT) != 0
+    if has_append_time.any():
+        timestamps_ms = np.where(has_append_time, by_row(append_times_ms), timestamps_ms)
+    return Decoded(blocks.buffer, offsets, timestamps_ms, has_append_time, fields.keys, fields.values, fields.headers)
+
+
+def _header_columns(batches: Sequence[RecordBatch]) -> Integers:
+    rows = [
+        (header.base_offset, header.last_offset_delta, header.base_timestamp, header.max_timestamp, header.attributes)
+        for header in (batch.header for batch in batches)
+    ]
+    return np.ascontiguousarray(np.array(rows, np.int64).T)
 
 
 def _select(decoded: Decoded, columns: RecordColumns) -> Decoded:
@@ -125,7 +134,7 @@ def _select(decoded: Decoded, columns: RecordColumns) -> Decoded:
         decoded.buffer,
         decoded.offsets[rows],
         decoded.timestamps_ms[rows],
-        decoded.timestamp_types[rows],
+        decoded.has_append_time[rows],
         decoded.keys.only(rows),
         decoded.values.only(rows),
         decoded.headers.only(is_wanted) if decoded.headers is not None else None,
@@ -145,6 +154,6 @@ _COLUMNS: dict[str, Callable[[Decoded, RecordColumns], pa.Array]] = {
     "partition": lambda decoded, columns: pa.array(np.full(len(decoded.offsets), columns.partition, np.int32)),
     "offset": lambda decoded, _: pa.array(decoded.offsets),
     "timestamp": lambda decoded, _: _timestamps(decoded),
-    "timestampType": lambda decoded, _: pa.array(decoded.timestamp_types.astype(np.int32)),
+    "timestampType": lambda decoded, _: pa.array(decoded.has_append_time.astype(np.int32)),
     "headers": lambda decoded, _: gather_headers(decoded.buffer, decoded.headers, len(decoded.offsets)),
 }

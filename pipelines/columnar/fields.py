@@ -39,8 +39,6 @@ def locate_fields(blocks: JoinedBlocks) -> RecordFields:
     lengths, positions = decode_varints(data, starts, 32)
     ends = positions + lengths
     check_record_ends(blocks, starts, ends)
-    if (ends <= starts).any():
-        raise InvalidRecord("a record has a negative length")
     # The byte between is the attributes, which have no meaning yet.
     timestamp_deltas, positions = decode_varints(data, positions + 1, 64)
     offset_deltas, positions = decode_varints(data, positions, 32)

@@ -9,8 +9,11 @@ import numpy.typing as npt
 from eagleray.pipelines.columnar.extents import Extents
 from eagleray.pipelines.columnar.varints import Bytes, Integers, decode_varints
 from eagleray.protocol.errors import InvalidRecord
+from eagleray.protocol.records.varint import decode_varint
 
 MIN_HEADER_BYTES = 2
+ENOUGH_RECORDS = 24
+"""From so many on, one step of numpy for all of them takes less time than one of Python for each."""
 
 
 class HeaderFields(msgspec.Struct, frozen=True):
@@ -39,18 +42,24 @@ def locate_headers(data: Bytes, rows: Integers, positions: Integers, ends: Integ
     first_headers = np.cumsum(counts) - counts
     # A header is a name and a value, each with its length before it.
     located = np.empty((4, int(counts.sum())), np.int64)
-    active = np.flatnonzero(counts >= 0)
-    step = 0
+    step, active = 0, np.arange(len(counts))
     while True:
         is_done = counts[active] == step
-        done = active[is_done]
-        if (positions[done] != ends[done]).any():
-            raise InvalidRecord("a record does not end behind its last header")
+        _check_ends(positions, ends, active[is_done])
         active = active[~is_done]
-        if not active.size:
-            return HeaderFields(np.repeat(rows, counts), Extents(*located[:2]), Extents(*located[2:]))
+        if active.size < ENOUGH_RECORDS:
+            break
         positions[active] = _locate_next(data, positions[active], ends[active], located, first_headers[active] + step)
         step += 1
+    for record in active.tolist():
+        first, last = int(first_headers[record]) + step, int(first_headers[record] + counts[record])
+        located[:, first:last] = _locate_alone(data, int(positions[record]), int(ends[record]), last - first)
+    return HeaderFields(np.repeat(rows, counts), Extents(*located[:2]), Extents(*located[2:]))
+
+
+def _check_ends(positions: Integers, ends: Integers, done: Integers) -> None:
+    if (positions[done] != ends[done]).any():
+        raise InvalidRecord("a record does not end behind its last header")
 
 
 def _locate_next(data: Bytes, positions: Integers, ends: Integers, located: Integers, columns: Integers) -> Integers:
@@ -65,3 +74,20 @@ def _locate_next(data: Bytes, positions: Integers, ends: Integers, located: Inte
         raise InvalidRecord("the value of a header reaches out of its record")
     located[:, columns] = name_starts, name_lengths, value_starts, value_lengths
     return positions
+
+
+def _locate_alone(data: Bytes, start: int, end: int, count: int) -> Integers:
+    """Find the headers that are left of one record, which fill it from `start` to `end`."""
+    record = data[start:end].tobytes()
+    located: list[tuple[int, int, int, int]] = []
+    position = 0
+    for _ in range(count):
+        name_length, name_start = decode_varint(record, position)
+        if name_length < 0:
+            raise InvalidRecord("a header has no name")
+        value_length, value_start = decode_varint(record, name_start + name_length)
+        located.append((start + name_start, name_length, start + value_start, value_length))
+        position = value_start + max(value_length, 0)
+    if position != len(record):
+        raise InvalidRecord("a record does not end behind its last header")
+    return np.array(located, np.int64).T

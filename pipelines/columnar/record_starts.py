@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from eagleray.pipelines.columnar.varints import Bytes, Integers, decode_varints
 from eagleray.protocol.errors import InvalidRecord
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 ENOUGH_BLOCKS = 12
 """From so many on, one step of numpy for all of them takes less time than one of Python for each."""
 
-_LONG_RUN = 8
+_LONG_RUN = 32
+_MANY_RECORDS = 512
 _FIRST_WINDOW = 256
 _LAST_WINDOW = 8192
 
@@ -45,11 +47,20 @@ def find_record_starts(blocks: JoinedBlocks) -> Integers:
     starts = np.empty(blocks.rows, np.int64)
     order = np.argsort(-blocks.counts, kind="stable")
     positions, first_rows = blocks.starts[:-1][order], blocks.first_rows[:-1][order]
-    done, positions = _follow_together(blocks, order, positions, first_rows, starts)
+    done = 0
+    if not _has_long_runs(blocks, int(positions[0])):
+        done, positions = _follow_together(blocks, order, positions, first_rows, starts)
     for block, position, first_row in zip(order.tolist(), positions.tolist(), first_rows.tolist(), strict=False):
         end_row = first_row + int(blocks.counts[block])
         _follow_one(blocks, position, starts[first_row + done : end_row])
     return starts
+
+
+def _has_long_runs(blocks: JoinedBlocks, position: int) -> bool:
+    """Guess from the largest block whether each is followed faster by itself, for its records have the same length."""
+    if blocks.rows < _MANY_RECORDS * len(blocks.counts):
+        return False
+    return _follow_run(blocks.data, position, np.empty(_LONG_RUN, np.int64)) == _LONG_RUN
 
 
 def _follow_together(
@@ -59,19 +70,31 @@ def _follow_together(
 
     Return how many records of each were found, and where those go on that have more.
     """
-    boundaries = [*np.flip(blocks.counts[order]).tolist()]
-    step, ended, total = 0, 0, len(boundaries)
     pairs = np.ndarray((len(blocks.buffer) - 1,), "<u2", blocks.buffer, 0, (1,))
-    while True:
-        while ended < total and boundaries[ended] <= step:
-            ended += 1
-        positions = positions[: total - ended]
-        if len(positions) < ENOUGH_BLOCKS:
-            return step, positions
-        starts[first_rows[: len(positions)] + step] = positions
+    counts = blocks.counts[order].tolist()
+    step = 0
+    while len(counts) >= ENOUGH_BLOCKS:
+        # All that are left have another record until the one with fewest of them ends.
+        steps = np.arange(step, counts[-1])
+        found, positions = _follow_steps(blocks.data, pairs, positions[: len(counts)], len(steps))
+        starts[np.add.outer(steps, first_rows[: len(counts)])] = found
+        step = counts[-1]
+        while counts and counts[-1] == step:
+            counts.pop()
+    return step, positions[: len(counts)]
+
+
+def _follow_steps(
+    data: Bytes, pairs: npt.NDArray[np.uint16], positions: Integers, steps: int
+) -> tuple[Integers, Integers]:
+    """Follow some blocks for so many records; return the starts of those, and where the next ones begin."""
+    found = np.empty((steps, len(positions)), np.int64)
+    for step in range(steps):
+        found[step] = positions
         strides = _STRIDES[pairs[positions]]
-        positions = positions + strides if strides.all() else _step_far(blocks.data, positions)
-        step += 1
+        is_near = np.count_nonzero(strides) == len(strides)
+        positions = positions + strides if is_near else _step_far(data, positions)
+    return found, positions
 
 
 def _step_far(data: Bytes, positions: Integers) -> Integers:
@@ -87,15 +110,13 @@ def _follow_one(blocks: JoinedBlocks, position: int, starts: Integers) -> None:
     while row < len(starts):
         found = _follow_run(blocks.data, position, starts[row : row + window])
         if found >= _LONG_RUN:
-            stride = int(starts[row + 1] - starts[row])
-            position += found * stride
-            window = min(window * 2, _LAST_WINDOW)
+            position += found * int(starts[row + 1] - starts[row])
         else:
-            # Looking for a run in vain costs some steps, so the steps between two looks become more.
             found = min(window, len(starts) - row)
             position = _follow_each(blocks.buffer, position, starts[row : row + found])
-            window = min(window * 2, _LAST_WINDOW)
         row += found
+        # Looking for a run in vain costs some steps, and so does the end of a run, so both are done less and less.
+        window = min(window * 2, _LAST_WINDOW)
 
 
 def _follow_run(data: Bytes, position: int, starts: Integers) -> int:

@@ -67,7 +67,12 @@ def sums_of(block: pa.Table) -> pa.Table:
     amounts = block["amount_cents"].to_numpy()
     squares = [(features.T @ features).ravel().tolist()]
     return pa.table(
-        {"squares": squares, "products": [(features.T @ amounts).tolist()], "rows": [len(amounts)], "cents": [amounts.sum()]}
+        {
+            "squares": squares,
+            "products": [(features.T @ amounts).tolist()],
+            "rows": [len(amounts)],
+            "cents": [amounts.sum()],
+        }
     )
 
 

@@ -74,6 +74,8 @@ def run(stage: Stage) -> Outcome:
         facts=[
             Fact("records, one for each country and closed minute", len(expected), len(written)),
             Fact("exact to the cent", len(expected), sum(found.get(key) == sums for key, sums in expected.items())),
-            Fact("amount in cents", sum(cents for _, cents in expected.values()), sum(row[1] for row in found.values())),
+            Fact(
+                "amount in cents", sum(cents for _, cents in expected.values()), sum(row[1] for row in found.values())
+            ),
         ],
     )

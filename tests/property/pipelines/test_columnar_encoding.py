@@ -26,7 +26,9 @@ row_values = st.fixed_dictionaries(
     }
 )
 keyless = st.fixed_dictionaries({"value": nullable_bytes, "topic": st.just("orders")})
-tables = st.lists(row_values, max_size=60) | st.lists(keyless, max_size=200)
+tables = (
+    st.lists(row_values, max_size=60) | st.lists(row_values, min_size=30, max_size=90) | st.lists(keyless, max_size=200)
+)
 NAMES = ("key", "value", "headers", "timestamp", "topic", "partition")
 
 
