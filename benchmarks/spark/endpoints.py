@@ -1,9 +1,11 @@
 """What is measured: a format of Spark's, and the broker that it reads and writes."""
 
+import time
 from pathlib import Path
 from typing import TypeVar
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from msgspec import Struct
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 from pyspark.sql.streaming import DataStreamReader, DataStreamWriter, StreamingQuery
@@ -13,6 +15,7 @@ PEER_ON_OURS = "Spark's on our broker"
 PEER_ON_KAFKA = "Spark's on Kafka"
 TARGETS = (OURS, PEER_ON_OURS, PEER_ON_KAFKA)
 PARTITIONS = 8
+LEADERS_SECONDS = 30
 
 WithOptions = TypeVar("WithOptions", DataFrameReader, DataStreamReader, DataFrameWriter, DataStreamWriter)
 
@@ -47,12 +50,34 @@ class Endpoint(Struct, frozen=True):
     def create_topic(self, topic: str, partitions: int = PARTITIONS) -> str:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic(topic, partitions, 1)], operation_timeout=30)[topic].result(30)
+        wait_for_leaders(admin, topic, partitions)
         return topic
 
     def count(self, spark: SparkSession, topic: str) -> int:
         """How many committed rows a topic has, by Spark's own connector, whoever wrote them."""
         witness = spark.read.format("kafka").option("kafka.bootstrap.servers", self.bootstrap_servers)
         return witness.option("kafka.isolation.level", "read_committed").option("subscribe", topic).load().count()
+
+
+def wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Wait until each partition of a new topic has a leader that answers for it.
+
+    Kafka says that a topic is created before its broker leads it. A producer that is quicker has its first batch
+    refused and the ones behind it accepted, which cannot be put in order again: it gives up after two minutes, Spark
+    runs the task again, and the rows are there twice. That is nothing that a comparison of speed should measure.
+    """
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    deadline = time.monotonic() + LEADERS_SECONDS
+    while True:
+        try:
+            for offset in admin.list_offsets(wanted, request_timeout=10).values():
+                offset.result(LEADERS_SECONDS)
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 def endpoints(ours: str, kafka: str) -> list[Endpoint]:

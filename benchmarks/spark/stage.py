@@ -20,6 +20,8 @@ SETTINGS = {
     # An idle trigger is told of at once: what it costs is one of the figures.
     "spark.sql.streaming.noDataProgressEventInterval": "0",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    # Spark's own source logs several lines for every poll, thousands in a job, and would be slowed down by them.
+    "spark.executor.syncLogLevel.enabled": "true",
 }
 
 
@@ -48,5 +50,6 @@ def open_stage(layout: str, targets: list[str]) -> Iterator[Stage]:
         opened.enter_context(eagleray.start(str(directory / "ours"), layout=layout, port=port))
         kafka = opened.enter_context(RealKafka(directory / "kafka"))
         spark = opened.enter_context(spark_session("bench", config=SETTINGS | connector_settings()))
+        spark.sparkContext.setLogLevel("WARN")
         every = endpoints(f"127.0.0.1:{port}", kafka.bootstrap_servers)
         yield Stage(spark, [each for each in every if each.name in targets], directory)
