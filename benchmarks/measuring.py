@@ -15,21 +15,26 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
 
-def cpu_seconds_with_children(pid: int) -> float:
-    """CPU time that a process has taken so far, and those of its children that have ended."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return sum(int(field) for field in fields[11:15]) / _TICKS_PER_SECOND
+class FamilyCpu:
+    """CPU time of a process and of all that it has started, between two moments.
 
+    What has ended in between is left out: its time so far, before the first moment, too, would go with it.
+    """
 
-def cpu_seconds_of_family(pid: int) -> float:
-    """CPU time of a process and of all that it has started, whether they still run or not."""
-    family = [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-    total = 0.0
-    for each in family:
-        # One that has ended meanwhile is counted by its parent.
-        with suppress(OSError):
-            total += cpu_seconds_with_children(each)
-    return total
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._began = self._read()
+
+    def _read(self) -> dict[int, float]:
+        found = {}
+        for pid in (self._pid, *(child.pid for child in psutil.Process(self._pid).children(recursive=True))):
+            with suppress(OSError):
+                found[pid] = cpu_seconds(pid)
+        return found
+
+    def seconds(self) -> float:
+        """What was taken since the beginning by those that are there now."""
+        return sum(now - self._began.get(pid, 0.0) for pid, now in self._read().items())
 
 
 def resident_mb(pid: int) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from benchmarks.measuring import cpu_seconds_of_family
+from benchmarks.measuring import FamilyCpu
 from benchmarks.spark.endpoints import Endpoint, run_to_the_end
 from benchmarks.spark.generating import generated_rows, generated_stream, placed_rows
 from benchmarks.spark.stage import Stage
@@ -109,10 +109,10 @@ PARTS: dict[str, tuple[str, Measurement]] = {
 
 def _cost(job: Callable[[], object]) -> Cost:
     """Run a job. All processes of the comparison are children of this one."""
-    cpu_before, began = cpu_seconds_of_family(os.getpid()), time.perf_counter()
+    cpu, began = FamilyCpu(os.getpid()), time.perf_counter()
     job()
     seconds = time.perf_counter() - began
-    return Cost(seconds, cpu_seconds_of_family(os.getpid()) - cpu_before)
+    return Cost(seconds, cpu.seconds())
 
 
 def _check(found: int, expected: int) -> None:

@@ -1,5 +1,10 @@
 """The arithmetic of the comparison with Spark's own connector."""
 
+import os
+import subprocess
+import sys
+
+from benchmarks.measuring import FamilyCpu
 from benchmarks.spark.comparing import Seconds
 from benchmarks.spark.endpoints import OURS, PEER_ON_KAFKA, PEER_ON_OURS, TARGETS
 from benchmarks.spark.micro_batches import FIRST_BATCHES, PHASES, phases_of
@@ -65,3 +70,22 @@ def test_a_phase_is_the_median_of_the_batches_of_its_kind_without_the_first():
     assert found["addBatch"] == "7"
     assert found["latestOffset"] == ""
     assert found["batches"] == "3"
+
+
+def test_the_cpu_of_a_child_that_ends_is_not_taken_from_the_others():
+    work = "sum(range(20_000_000)); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        cpu = FamilyCpu(os.getpid())
+        child.communicate(b"\n")
+
+    assert cpu.seconds() >= 0
+
+
+def test_the_cpu_of_a_child_that_has_come_is_counted():
+    cpu = FamilyCpu(os.getpid())
+    work = "sum(range(20_000_000)); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        assert cpu.seconds() > 0.05
+        child.communicate(b"\n")
