@@ -7,8 +7,10 @@ contact, which travels with the plan; only a process without one joins Ray to lo
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -17,8 +19,11 @@ from eagleray.actors.lanes.peers import Peers
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import RefusedError
 from eagleray.client.loop_thread import LoopThread
+from eagleray.client.metadata import ClusterView
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.sync import SyncCluster
+
+_ANSWER_S: Final = 30.0
 
 
 class ClusterNotReached(RefusedError):
@@ -99,7 +104,19 @@ def _open(name: str, contact: Contact | None) -> SyncCluster:
 
     async def make() -> AsyncCluster:
         cluster = AsyncCluster(ClientRuntime(Peers(token=contact.token), contact.image, cluster=name))
-        await cluster.runtime.view.refreshed()
+        await _until_known(cluster.runtime.view)
         return cluster
 
-    return SyncCluster(thread, thread.run(make()))
+    try:
+        return SyncCluster(thread, thread.run(make()))
+    except TimeoutError:
+        thread.close()
+        nodes = ", ".join(f"{node.host}:{node.port}" for node in contact.image.nodes.values())
+        raise ClusterNotReached(f"no node of cluster {name!r} answers at {nodes}, where they were.") from None
+
+
+async def _until_known(view: ClusterView) -> None:
+    """Ask one node after the other for metadata; some of them may be about to be started again."""
+    async with asyncio.timeout(_ANSWER_S):
+        while not view.image.version:
+            await view.refreshed()

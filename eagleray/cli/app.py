@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from eagleray.cli import benching, consuming, groups, hosting_commands, producing, status, topics, transactions
+from eagleray.cli import (
+    benching,
+    consuming,
+    contacting,
+    groups,
+    hosting_commands,
+    producing,
+    status,
+    topics,
+    transactions,
+)
 from eagleray.cli.added_commands import added_command, names_of_added
 from eagleray.cli.complaints import line_for
 from eagleray.cli.options import examples
@@ -79,6 +89,7 @@ def eagleray(
 
 hosting_commands.add_to(app)
 status.add_to(app)
+contacting.add_to(app)
 producing.add_to(app)
 consuming.add_to(app)
 app.add_typer(topics.app, name="topic")

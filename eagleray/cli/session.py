@@ -37,10 +37,11 @@ class Session:
     Owns: nothing. Whoever opened it closes the cluster's clients and lanes.
     """
 
-    def __init__(self, name: str, cluster: AsyncCluster, address: str = "") -> None:
+    def __init__(self, name: str, cluster: AsyncCluster, address: str = "", contact: Contact | None = None) -> None:
         self.name = name
         self.cluster = cluster
         self.address = address
+        self.contact = contact
 
     async def nodes(self) -> list[dict[str, Any]]:
         """What each node says about itself, and what Ray says about its actor."""
@@ -87,7 +88,7 @@ async def connected(connection: Connection) -> AsyncIterator[Session]:
     with joined_ray(address):
         contact = await find(connection.name)
         async with clients_of(connection.name, contact) as cluster:
-            yield Session(connection.name, cluster, address)
+            yield Session(connection.name, cluster, address, contact)
 
 
 async def find(name: str) -> Contact:

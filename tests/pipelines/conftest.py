@@ -45,7 +45,9 @@ def started_cluster(ray_here):
 @pytest.fixture(scope="session")
 def spark(started_cluster):
     """A session on the same Ray as the cluster, which its data source knows."""
-    with spark_session("tests", address=None) as session:
+    # Ray Data waits for ever where executors have every CPU, and some machines have two.
+    config = {"spark.ray.raydp_spark_executor.actor.resource.cpu": "1"}
+    with spark_session("tests", address=None, config=config) as session:
         session.sparkContext.setLogLevel("ERROR")
         yield session
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from typer.testing import CliRunner
 
+from eagleray.actors.contact import Contact
 from eagleray.actors.lanes.peers import Lane, Peers
 from eagleray.broker.controller.image import EMPTY_IMAGE
 from eagleray.broker.controller.nodes import Role
@@ -43,7 +44,9 @@ class NodesOnThread:
         peers = Peers(token=self.nodes.token, lane=Lane.DIRECT, timeout_s=10)
         image = self.nodes.nodes[0].image
         assert image is not EMPTY_IMAGE
-        return peers, SessionWithoutRay(name, AsyncCluster(ClientRuntime(peers, image, cluster=name)), self.nodes.nodes)
+        session = SessionWithoutRay(name, AsyncCluster(ClientRuntime(peers, image, cluster=name)), self.nodes.nodes)
+        session.contact = Contact(self.nodes.token, image)
+        return peers, session
 
     @asynccontextmanager
     async def connected(self, connection):
