@@ -97,7 +97,7 @@ def copy(stage: Stage, endpoint: Endpoint, rows: int) -> Cost:
 
 
 PARTS: dict[str, tuple[str, Measurement]] = {
-    "generate": ("generate the rows, write nothing", generate),
+    "generate": ("control: generate the rows, the same job for all", generate),
     "read-sum": ("read, count and sum(crc32(value))", read_and_sum),
     "read-noop": ("read all columns into `noop`", read_and_drop),
     "write": ("write a batch, no key", write),
