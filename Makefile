@@ -17,7 +17,7 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check format bench bench-txn bench-kafka torture fuzz fuzz-messages fuzz-records lock clean
+.PHONY: help setup java demo test check format bench bench-txn bench-kafka bench-spark torture fuzz fuzz-messages fuzz-records lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench-txn: setup ## Measure transactions through real actors; PARTS="lanes flush
 bench-kafka: setup ## Measure beside a real Apache Kafka; PARTS="txn1 fetch" TARGETS="kafka colocated" ROUNDS=1
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.kafka $(PARTS) $(if $(TARGETS),--targets $(TARGETS)) \
 	    $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench-spark: setup ## Measure beside Spark's own Kafka connector; PARTS="read-sum write" ROWS=100000 ROUNDS=1
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.spark $(PARTS) $(if $(ROWS),--rows $(ROWS)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 torture: setup ## Kill actors and clients at random and check what is left; SECONDS=600 SEED=1
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
