@@ -1,4 +1,4 @@
-"""Where nodes listen: the port that was named, that of the last life, or one of a range that a firewall lets through."""
+"""Where nodes listen: at the port that was named, at that of their last life, or within a range of ports."""
 
 import asyncio
 import re
