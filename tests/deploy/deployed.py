@@ -99,7 +99,8 @@ def ray_processes(cluster: DeployedCluster, address: str) -> str:
     return cluster.on(address, "ps -e -o pid=,comm= | grep -E 'gcs_server|raylet|ray::' | grep -v IDLE")
 
 
-def without_token(machines: Machines, address: str) -> subprocess.CompletedProcess[str]:
-    """Ask Ray on a machine something, as somebody with another token."""
-    command = ["env", "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN=" + "0" * 64, "timeout", "60", "ray", "status"]
-    return machines.run(*command, "--address", f"{address}:6379", check=False)
+def ask_ray(cluster: DeployedCluster, token: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Ask Ray something from the machine that launched it, with the token that is there or with another."""
+    settings = ["RAY_AUTH_MODE=token", *([] if token is None else [f"RAY_AUTH_TOKEN={token}"])]
+    command = ("timeout", "120", "ray", "status", "--address", f"{cluster.head}:6379")
+    return cluster.machines.run("env", *settings, *command, check=False)

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from tests.deploy.deployed import ray_processes, without_token
+from tests.deploy.deployed import ask_ray, ray_processes
 from tests.deploy.machines import HERE, REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deploy")]
@@ -35,9 +35,9 @@ def test_second_ray_up_changes_nothing(deployed_cluster):
 
 
 def test_transactions_by_ray_exec(deployed_cluster):
-    deployed_cluster.exec(f"eagleray topic create {TOPIC} --partitions 2")
     lines = shlex.quote("\\n".join(WORDS) + "\\n")
-    deployed_cluster.exec(f"printf {lines} | eagleray produce {TOPIC} --transactional-id loader")
+    produce = f"printf {lines} | eagleray produce {TOPIC} --transactional-id loader"
+    deployed_cluster.exec(f"eagleray topic create {TOPIC} --partitions 2 && {produce}")
     assert sorted(read(deployed_cluster)) == sorted(WORDS)
 
 
@@ -58,12 +58,11 @@ def test_job_on_a_worker_reads_what_was_committed(deployed_cluster):
 
 
 def test_nobody_comes_in_without_the_token(deployed_cluster):
-    address = deployed_cluster.head
-    with_token = deployed_cluster.machines.run("ray", "status", "--address", f"{address}:6379", check=False)
-    assert "local.cluster.node" in with_token.stdout
-    refused = without_token(deployed_cluster.machines, address)
+    assert "local.cluster.node" in ask_ray(deployed_cluster).stdout
+    refused = ask_ray(deployed_cluster, token="0" * 64)
     assert refused.returncode != 0
     assert "local.cluster.node" not in refused.stdout
+    assert "token" in refused.stderr
 
 
 def test_nobody_listens_at_a_port_that_the_table_does_not_name(deployed_cluster):
@@ -94,7 +93,7 @@ def test_streams_of_a_lost_machine_are_not_begun_anew_elsewhere(deployed_cluster
     find = "eagleray status --name elsewhere --address auto --json"
     assert json.loads(deployed_cluster.exec(find))["topics"] == [{"name": "there", "partitions": 1}]
 
-    deployed_cluster.on(worker, "kill -9 $(pgrep -x raylet) $(pgrep -f ray::)")
+    deployed_cluster.on(worker, "raylet=$(pgrep -x raylet); kill -9 $raylet $(pgrep -P $raylet)")
     deployed_cluster.until_lost(worker)
     assert "there is no Eagleray cluster named 'elsewhere'" in deployed_cluster.exec(find, check=False)
     assert "elsewhere" not in deployed_cluster.on(deployed_cluster.head, "ls ~/eagleray").split()
