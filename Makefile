@@ -17,10 +17,10 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check format bench bench-txn bench-kafka torture fuzz fuzz-messages fuzz-records wheel lock clean
+.PHONY: help setup java demo test test-cluster check format bench bench-txn bench-kafka torture fuzz fuzz-messages fuzz-records wheel lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed java ## Create the virtual environment, install everything into it, find Java
 
@@ -29,6 +29,9 @@ demo: setup ## Show what Eagleray does
 
 test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
 	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) --dist loadgroup --basetemp=$(BUILD)/test-files $(ARGS)
+
+test-cluster: setup ## Run the tests that `ray up` machines; they are part of `make test` as well
+	$(WITH_JAVA) $(BIN)/pytest --basetemp=$(BUILD)/test-files $(ARGS) tests/deploy
 
 check: $(VENV)/.installed ## Check format, lint, types and layers
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))

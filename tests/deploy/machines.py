@@ -17,9 +17,10 @@ REPOSITORY = HERE.parents[1]
 NETWORK = "10.77.0"
 """Nobody outside sees it."""
 
-PROGRAMS = ("ssh", "ssh-keygen", "sshd", "rsync", "ip", "unshare", "nsenter", "mount", "ss")
+PROGRAMS = ("ssh", "ssh-keygen", "sshd", "rsync", "ip", "unshare", "nsenter", "mount", "ss", "java")
 NAMESPACES = ("--mount", "--pid", "--net", "--ipc", "--uts")
-_PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+_JAVA_HOME = os.environ.get("JAVA_HOME") or "/usr"
+_PATH = f"{_JAVA_HOME}/bin:{os.environ['PATH']}:/usr/sbin:/sbin"
 
 SSHD_CONFIG = """
 HostKey {folder}/host_key
@@ -118,4 +119,8 @@ class Machines:
 def _environment() -> dict[str, str]:
     hidden = ("RAY_ADDRESS", "EAGLERAY_ADDRESS", "RAY_TMPDIR", "TMPDIR", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
     kept = {key: value for key, value in os.environ.items() if key not in hidden}
-    return kept | {"PATH": f"{sys.prefix}/bin:{_PATH}", "HOME": os.path.expanduser("~root")}
+    return kept | {
+        "PATH": f"{sys.prefix}/bin:{_PATH}",
+        "HOME": os.path.expanduser("~root"),
+        "JAVA_HOME": _JAVA_HOME,
+    }

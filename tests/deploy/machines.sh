@@ -60,7 +60,8 @@ machine() {
     cp "$folder/key.pub" ~/.ssh/authorized_keys
     # All of them share the processors of one, with the other tests: Ray takes its time to start.
     cat >~/.bashrc <<SETTINGS
-export PATH="$python_prefix/bin:\$PATH" PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+export PATH="$python_prefix/bin:$JAVA_HOME/bin:\$PATH" JAVA_HOME="$JAVA_HOME"
+export PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 export RAY_agent_register_timeout_ms=120000 RAY_raylet_start_wait_time_s=180
 SETTINGS
     until ip link show eth0 >/dev/null 2>&1; do sleep 0.05; done
