@@ -54,7 +54,7 @@ def _send(
     partition_counts = cluster.admin.list_topics(internal=True)
     count = 0
     for number_of_batch, batch in enumerate(rows):
-        encoded = encode(
+        batches = encode(
             Rows.from_batch(_wanted_columns(batch, options), options.topic),
             partition_counts=partition_counts,
             max_batch_bytes=options.batch_bytes,
@@ -62,8 +62,7 @@ def _send(
             # Tasks begin at different partitions, so that rows without keys are spread over all of them.
             first_keyless_partition=number + number_of_batch,
         )
-        for partition, records in encoded:
-            writer.send_prepared(partition, records)
+        writer.send_prepared(batches)
         count += batch.num_rows
     return count
 
