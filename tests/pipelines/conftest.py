@@ -8,6 +8,7 @@ from eagleray.pipelines.session import spark_session
 from tests.compat.kafka_tools.jars import ToolsUnavailableError, find_java
 from tests.support.clusters import fresh, until_running
 from tests.support.ray_here import isolated_ray
+from tests.support.spark import SPECULATION
 
 
 def pytest_collection_modifyitems(items):
@@ -45,7 +46,7 @@ def started_cluster(ray_here):
 @pytest.fixture(scope="session")
 def spark(started_cluster):
     """A session on the same Ray as the cluster, which its data source knows."""
-    with spark_session("tests", address=None) as session:
+    with spark_session("tests", address=None, config=SPECULATION) as session:
         session.sparkContext.setLogLevel("ERROR")
         yield session
 

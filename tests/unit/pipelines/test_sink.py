@@ -9,8 +9,8 @@ from eagleray.pipelines.sink import committing
 from eagleray.pipelines.sink.naming import NotInAQuery, TransactionName, name_in_stream, name_of_this_task
 from eagleray.pipelines.sink.writers import BatchWriter
 from eagleray.pipelines.sink.writing import TaskWritten, write_branch
-from tests.support.clusters import until
 from tests.support.client_world import Fate
+from tests.support.clusters import until
 from tests.support.pipelines_world import Here, rows, sink_options
 
 TIMEOUT_MS = 60_000
@@ -54,7 +54,7 @@ def test_the_batches_of_a_query_share_an_id_and_are_a_series():
 def test_a_task_outside_of_a_query_says_so():
     with pytest.raises(NotInAQuery, match=r"no property 'sql.streaming.queryId'.*df.writeStream"):
         name_of_this_task("spark", exactly_once=True)
-    with pytest.raises(NotInAQuery, match="no property 'spark.jobGroup.id'"):
+    with pytest.raises(NotInAQuery, match=r"no property 'spark.jobGroup.id'"):
         name_of_this_task("spark", exactly_once=False)
 
 
