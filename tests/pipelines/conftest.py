@@ -64,3 +64,11 @@ def topic(cluster):
     name = fresh("topic")
     cluster.admin.create_topic(name, partitions=4)
     return name
+
+
+@pytest.fixture
+def target(cluster):
+    """A topic for queries to write to, with two partitions."""
+    name = fresh("target")
+    cluster.admin.create_topic(name, partitions=2)
+    return name

@@ -8,14 +8,10 @@ import pytest
 
 from eagleray import TopicPartition
 from tests.support.clusters import fresh
-from tests.support.spark import ends_of, names, open_transactions, produce, rows_of, values, values_in
+from tests.support.spark import ends_of, names, numbered, open_transactions, produce, rows_of, values, values_in
 
 BEGAN_MS = int(time.time()) * 1000 - 3_600_000
 """The time of the first record; much older ones would be deleted."""
-
-
-def numbered(start, end):
-    return [f"{number}" for number in range(start, end)]
 
 
 @pytest.fixture

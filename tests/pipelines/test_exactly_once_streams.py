@@ -16,23 +16,12 @@ from tests.support.spark import (
     attempts,
     forget_last_commit,
     noting_attempts,
+    numbered,
     open_transactions,
     produce,
     undecided,
     values_in,
 )
-
-
-def numbered(start, end):
-    return [f"{number}" for number in range(start, end)]
-
-
-@pytest.fixture
-def target(cluster):
-    """Where queries write to."""
-    name = fresh("target")
-    cluster.admin.create_topic(name, partitions=2)
-    return name
 
 
 @pytest.fixture

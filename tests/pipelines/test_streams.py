@@ -11,23 +11,12 @@ from tests.support.spark import (
     Copy,
     ends_of,
     forget_last_commit,
+    numbered,
     open_transactions,
     produce,
     values_in,
     write,
 )
-
-
-def numbered(start, end):
-    return [f"{number}" for number in range(start, end)]
-
-
-@pytest.fixture
-def target(cluster):
-    """Where queries write to."""
-    name = fresh("target")
-    cluster.admin.create_topic(name, partitions=2)
-    return name
 
 
 def test_a_stream_goes_on_where_it_was_with_what_came_meanwhile(spark, cluster, topic, target, tmp_path):

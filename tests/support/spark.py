@@ -74,6 +74,11 @@ def ends_of(cluster, topic, isolation="read_committed"):
         return consumer.end_offsets(*consumer.assignment())
 
 
+def numbered(start, end):
+    """Values that tell themselves apart."""
+    return [f"{number}" for number in range(start, end)]
+
+
 def names(topic, partitions=4):
     return [TopicPartition(topic, number) for number in range(partitions)]
 

@@ -11,16 +11,9 @@ from eagleray.pipelines.sink.writers import BatchWriter
 from eagleray.pipelines.sink.writing import TaskWritten, write_branch
 from tests.support.client_world import Fate
 from tests.support.clusters import until
-from tests.support.pipelines_world import Here, rows, sink_options
+from tests.support.pipelines_world import rows, sink_options
 
 TIMEOUT_MS = 60_000
-
-
-@pytest.fixture
-def here():
-    here = Here()
-    yield here
-    here.close()
 
 
 def batch(number):

@@ -6,16 +6,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from eagleray.pipelines.data_loss import DataLossError
 from eagleray.pipelines.options import OptionError, SourceOptions
 from eagleray.pipelines.source.stream_reader import StreamReader
-from tests.support.pipelines_world import Here
 
 ALL = ReadAllAvailable()
-
-
-@pytest.fixture
-def here():
-    here = Here()
-    yield here
-    here.close()
 
 
 def reader(here, **options):
