@@ -139,7 +139,7 @@ def test_a_transaction_that_is_open_bounds_the_read(spark, cluster, topic):
     """What comes behind its first record is not read either, though it is committed; other partitions are."""
     transactional_id = fresh("open")
     produce(cluster, topic, ["before"], partition=0)
-    with cluster.producer(transactional_id=transactional_id) as producer:
+    with cluster.producer(transactional_id=transactional_id, transaction_timeout_ms=600_000) as producer:
         producer.begin()
         producer.send(topic, b"open", partition=0)
         producer.flush()

@@ -83,12 +83,13 @@ def test_a_schema_of_ones_own(spark, known):
     assert "Leave out .schema(...)" in refusal(lambda: reader.load().collect())
 
 
-def test_a_cluster_that_is_not_there(spark, known):
-    said = refusal(lambda: rows_of(spark, known, cluster="elsewhere").collect())
+def test_a_cluster_that_is_not_there(spark, known, ray_here):
+    elsewhere = {"cluster": "elsewhere", "address": ray_here.address}
+    said = refusal(lambda: rows_of(spark, known, **elsewhere).collect())
     assert "elsewhere" in said
     assert "name it with the option `cluster`" in said
     assert "name it with the option `cluster`" in refusal(
-        lambda: write(spark.sql("select 'x' value"), known, cluster="elsewhere")
+        lambda: write(spark.sql("select 'x' value"), known, **elsewhere)
     )
 
 

@@ -147,7 +147,7 @@ def test_gaps_are_no_data_loss(spark, cluster, topic, target, tmp_path):
 def test_the_end_of_a_batch_that_ends_early(spark, cluster, topic, target, tmp_path):
     """A transaction that is open holds the stream back, and is read whole once it is committed."""
     copy = Copy(spark, tmp_path, target, {"subscribe": topic})
-    with cluster.producer(transactional_id=fresh("open")) as producer:
+    with cluster.producer(transactional_id=fresh("open"), transaction_timeout_ms=600_000) as producer:
         producer.begin()
         producer.send(topic, "open", partition=0)
         producer.flush()
