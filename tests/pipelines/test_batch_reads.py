@@ -111,23 +111,24 @@ def test_compressed_records_are_read(spark, cluster, topic, codec):
 
 
 def test_of_many_transactions_those_that_were_committed_are_read(spark, cluster, topic):
-    """Two producers take turns, so that commits and aborts of one lie within transactions of the other."""
+    """Of two hundred, two at a time with their records among each other, one is committed and one aborted."""
     committed, aborted = [], []
     with (
         cluster.producer(transactional_id=fresh("one")) as one,
         cluster.producer(transactional_id=fresh("two")) as two,
     ):
-        one.begin()
+        producers = {"one": one, "two": two}
         for number in range(100):
-            for producer, other in ((one, two), (two, one)):
-                other.begin() if number or producer is one else None
-                wanted = number % 2 == (producer is one)
+            for name, producer in producers.items():
+                producer.begin()
                 for turn in range(3):
-                    value = f"{producer is one}-{number}-{turn}"
-                    producer.send(topic, value, partition=(number + turn) % 4)
-                    (committed if wanted else aborted).append(value)
+                    producer.send(topic, f"{name}-{number}-{turn}", partition=(number + turn) % 4)
                 producer.flush()
-                producer.commit() if wanted else producer.abort()
+            chosen, other = ("one", "two") if number % 2 else ("two", "one")
+            producers[chosen].commit()
+            producers[other].abort()
+            committed.extend(f"{chosen}-{number}-{turn}" for turn in range(3))
+            aborted.extend(f"{other}-{number}-{turn}" for turn in range(3))
     assert min(len(committed), len(aborted)) == 300
     assert values(rows_of(spark, topic)) == values_in(cluster, topic) == Counter(committed)
     assert values(rows_of(spark, topic, minPartitions="16")) == Counter(committed)

@@ -113,11 +113,16 @@ def test_streams_are_checked_when_they_start(spark, known, tmp_path, options, sa
     assert said in refusal(lambda: writer.start().awaitTermination())
 
 
-def test_a_group_needs_a_checkpoint(spark, known):
+def test_a_group_needs_a_checkpoint_that_it_is_told(spark, known, tmp_path):
+    """Spark also takes the location from its settings, of which a sink does not know."""
     stream = spark.readStream.format("eagleray").option("subscribe", known).load().select("value")
     writer = stream.writeStream.format("eagleray").option("topic", known).option("group", "audit")
     writer = writer.trigger(availableNow=True)
-    assert "group is given without checkpointLocation" in refusal(lambda: writer.start().awaitTermination())
+    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path))
+    try:
+        assert "group is given without checkpointLocation" in refusal(lambda: writer.start().awaitTermination())
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
 
 
 def test_nothing_was_begun(started_cluster, known):
