@@ -162,7 +162,7 @@ def test_offsets_that_are_gone_are_data_loss(spark, cluster, filled, fail_on_dat
     frame = rows_of(
         spark,
         filled,
-        startingOffsets=json.dumps({filled: {"0": 2, "1": -1}}),
+        startingOffsets=json.dumps({filled: {"0": 2, "1": 10}}),
         failOnDataLoss=str(fail_on_data_loss).lower(),
     )
     if fail_on_data_loss:
