@@ -70,6 +70,15 @@ def abort(cluster: SyncCluster, name: TransactionName, timeout_ms: int) -> None:
         transaction.abort()
 
 
+def commit_nothing(cluster: SyncCluster, name: TransactionName, timeout_ms: int) -> None:
+    """Abort whatever is open under this name, for good: who comes later finds that there is nothing left to do.
+
+    A task may come late, when its job has failed. It would begin the transaction anew after a plain abort, and nobody
+    would end that before its timeout.
+    """
+    cluster.begin(name.transactional_id, tag=name.tag, timeout_ms=timeout_ms, shared=True).commit()
+
+
 def tasks_of(messages: Iterable[object]) -> list[TaskWritten]:
     """Return what the tasks have told; a task that has failed told nothing."""
     return [message for message in messages if isinstance(message, TaskWritten)]
