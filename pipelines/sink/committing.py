@@ -49,8 +49,9 @@ def commit(
 
 def _branches(transaction: Transaction, written: Sequence[TaskWritten]) -> list[SealedBranch]:
     """Return the branches to commit; all of them have to be of the transaction that is open."""
-    branches = [task.branch for task in written if task.branch is not None and task.owner == transaction.owner]
-    if len(branches) < len(written):
+    took_part = [task for task in written if task.owner is not None]
+    branches = [task.branch for task in took_part if task.branch is not None and task.owner == transaction.owner]
+    if len(branches) < len(took_part):
         transaction.abort()
         name = written[0].name
         raise TransactionLost(

@@ -117,20 +117,6 @@ def test_a_task_that_fails_once_writes_its_rows_once(spark, cluster, topic, tmp_
     assert values_in(cluster, topic) == counted(1000)
 
 
-def test_a_speculative_copy_of_a_task_writes_its_rows_once(spark, cluster, topic, tmp_path):
-    """The first attempt at the second task hangs when most of its rows are written, until Spark gives up on it."""
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 50)
-    try:
-        frame = numbered(spark, 1000).mapInArrow(noting_attempts(tmp_path, hangs=0), "value string")
-        write(frame, topic)
-    finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
-    assert attempts(tmp_path) == ["1-0", "1-1"]
-    assert values_in(cluster, topic) == counted(1000)
-    assert values_in(cluster, topic, isolation="read_uncommitted").total() > 1000
-    assert open_transactions(cluster) == []
-
-
 def test_a_topic_that_only_a_row_names_and_that_does_not_exist(spark, cluster, topic):
     """Only the tasks can see it; then nothing of the job is visible."""
     named = f"if(id = 7, 'no-such-topic', '{topic}') topic"

@@ -118,16 +118,15 @@ def forget_last_commit(checkpoint):
     return last
 
 
-def noting_attempts(folder, *, fails=None, hangs=None):
+def noting_attempts(folder, *, fails=None):
     """A step for `mapInArrow` that lets rows through and notes each attempt at a task as a file `task-attempt`.
 
-    The attempt `fails` at the second task fails behind its last row; the attempt `hangs` does not come to an end.
+    The attempt `fails` at the second task fails behind its last row.
     """
     place = str(folder)
 
     def step(batches):
         import pathlib
-        import time
 
         from pyspark import TaskContext
 
@@ -137,9 +136,6 @@ def noting_attempts(folder, *, fails=None, hangs=None):
         attempt = context.attemptNumber() if context.partitionId() == 1 else -1
         if attempt == fails:
             raise RuntimeError("this attempt was to fail")
-        deadline = time.monotonic() + 120
-        while attempt == hangs and time.monotonic() < deadline:
-            time.sleep(0.05)
 
     return step
 

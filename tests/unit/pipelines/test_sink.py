@@ -124,6 +124,23 @@ def test_offsets_of_a_group_are_committed_with_the_batch(here):
     until(lambda: described() == offsets, "the group has the offsets", 20)
 
 
+def test_a_task_without_rows_takes_no_part(here):
+    idle = task(here, batch(0), 1)
+    assert (idle.owner, idle.branch, idle.rows) == (None, None, 0)
+    assert open_transactions(here) == []
+    commit(here, [task(here, batch(0), 0, "a"), idle])
+    until_committed(here, "a")
+
+
+def test_a_batch_without_rows_commits_its_offsets(here):
+    """A query may have left out everything that it has read; it has read it nevertheless."""
+    offsets = {TopicPartition("orders", 1): 5}
+    assert commit(here, [task(here, batch(0), 0)], offsets=offsets, group="audit") is True
+    assert commit(here, [task(here, batch(0), 0)], offsets=offsets, group="audit") is False
+    described = here.cluster.admin.describe_group("audit")
+    assert {each.partition: each.offset for each in described} == offsets
+
+
 # Aborting
 
 
