@@ -28,8 +28,11 @@ def deployed_cluster(tmp_path_factory):
     It is on a network of its own: what is not on the machines or in the repository cannot be reached from there.
     """
     require_machines()
-    wheel = build_wheel(tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("wheel"))
-    machines = Machines(tmp_path_factory.mktemp("machines"), MACHINES)
+    # In the one folder that the machines see, wherever it is.
+    folder = tmp_path_factory.mktemp("machines")
+    (folder / "wheel").mkdir()
+    wheel = build_wheel(tmp_path_factory.mktemp("work"), folder / "wheel")
+    machines = Machines(folder, MACHINES)
     try:
         cluster = DeployedCluster(machines, wheel)
         cluster.up()

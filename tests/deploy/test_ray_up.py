@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from eagleray.pipelines.datasets import expected_totals
 from tests.deploy.deployed import ask_ray, ray_processes
 from tests.deploy.machines import HERE, REPOSITORY
 
@@ -55,6 +56,35 @@ def test_job_on_a_worker_reads_what_was_committed(deployed_cluster):
     (worker,) = deployed_cluster.workers
     printed = deployed_cluster.on(deployed_cluster.head, f"python {HERE}/read_on_worker.py {worker} {TOPIC} 3")
     assert printed.splitlines()[-1].split() == [worker, *sorted(WORDS)]
+
+
+JOB = """
+name = "amounts"
+checkpoint = "/tmp/amounts"
+
+[source]
+topics = ["orders"]
+value_schema = "order_id BIGINT, amount_cents BIGINT"
+
+[transform]
+sql = "SELECT order_id, amount_cents FROM input"
+
+[sink]
+topic = "amounts"
+key = "order_id"
+"""
+
+
+def test_pipeline_of_spark_on_these_machines(deployed_cluster):
+    """Its executor is on whichever machine Ray chooses, and writes to the broker on the head."""
+    deployed_cluster.on(deployed_cluster.head, f"echo {shlex.quote(JOB)} > amounts.toml")
+    made = deployed_cluster.exec("eagleray pipeline generate --topic orders --rows 2000 --seed 3 --json 2>/dev/null")
+    assert json.loads(made)["records"] == 2000
+    run = "eagleray topic create amounts --partitions 2 && eagleray pipeline run amounts.toml --json 2>/dev/null"
+    batches = [json.loads(line) for line in deployed_cluster.exec(run).splitlines() if line.startswith("{")]
+    assert sum(batch["rows_out"] for batch in batches) == 2000
+    rows = deployed_cluster.exec("eagleray consume amounts --max 2000 2>/dev/null").splitlines()
+    assert sum(json.loads(row)["amount_cents"] for row in rows) == expected_totals(3, 2000).amount_cents
 
 
 def test_nobody_comes_in_without_the_token(deployed_cluster):
