@@ -23,6 +23,12 @@ _OBJECT_STORE_BYTES: Final = 100 * 1024 * 1024
 
 
 _START_S: Final = 150.0
+_SYSTEM_CONFIG: Final = {
+    # Ray would run the nodes behind everything else on the machine, clients included.
+    "worker_niceness": 0,
+    # Ray ends itself where its own agent takes longer to start, which it does on a busy machine.
+    "agent_register_timeout_ms": int(_START_S * 1000),
+}
 
 
 class EmbeddedRay:
@@ -56,8 +62,7 @@ class EmbeddedRay:
             object_store_memory=_OBJECT_STORE_BYTES,
             _node_ip_address=LOOPBACK,
             _temp_dir=self._temporary,
-            # Ray would run the nodes behind everything else on the machine, clients included.
-            _system_config={"worker_niceness": 0},
+            _system_config=_SYSTEM_CONFIG,
         )
 
     def close(self) -> None:

@@ -32,6 +32,8 @@ appender.console.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 DEFAULT_SETTINGS: Final[Mapping[str, str]] = {
+    # Workers are forked with the data source loaded.
+    "spark.python.daemon.module": "eagleray.pipelines.daemon",
     # The console belongs to the program that runs the job.
     "spark.ui.showConsoleProgress": "false",
     # Spark's web pages are a server that nobody has asked for.

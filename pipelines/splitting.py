@@ -26,6 +26,22 @@ def split(
     return [piece for each, count in zip(filled, pieces, strict=True) for piece in _cut(each, count)]
 
 
+def gather(ranges: Iterable[OffsetRange], enough: int) -> list[tuple[OffsetRange, ...]]:
+    """Put small ranges that follow each other together, until there are `enough` offsets for a task.
+
+    A task costs as much as reading some thousand records.
+    """
+    groups: list[list[OffsetRange]] = []
+    size = enough
+    for each in ranges:
+        if size >= enough:
+            groups.append([])
+            size = 0
+        groups[-1].append(each)
+        size += each.size
+    return [tuple(group) for group in groups]
+
+
 def _pieces_for_maximum(size: int, maximum: int | None) -> int:
     return 1 if maximum is None else -(-size // maximum)
 

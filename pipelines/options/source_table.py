@@ -112,7 +112,8 @@ SOURCE_OPTIONS: Final = (
         "source",
         "both",
         None,
-        "How many tasks read at least; large partitions are read by several.",
+        "How many tasks read at least; large partitions are read by several. Without it, partitions with little to "
+        "read share a task.",
         "16",
     ),
     Option(

@@ -12,7 +12,7 @@ from eagleray.pipelines.options import SourceOptions
 from eagleray.pipelines.resolving import ranges_between
 from eagleray.pipelines.source.lookups import PartitionLookup
 from eagleray.pipelines.source.planning import tasks_for, warn
-from eagleray.pipelines.source.reading import RangeToRead, read_range
+from eagleray.pipelines.source.reading import RangesToRead, read_ranges
 
 
 class BatchReader(DataSourceReader):
@@ -34,4 +34,4 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range; where there is none, Spark has a task all the same, with a partition that it has made up."""
-        return read_range(partition) if isinstance(partition, RangeToRead) else iter(())
+        return read_ranges(partition) if isinstance(partition, RangesToRead) else iter(())

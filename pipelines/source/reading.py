@@ -1,4 +1,4 @@
-"""What a task does: reads a range of one partition, straight from its leader, as Arrow batches."""
+"""What a task does: reads ranges of partitions, straight from their leaders, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -18,29 +18,34 @@ from eagleray.pipelines.offsets import OffsetRange
 _log = logging.getLogger(__name__)
 
 
-class RangeToRead(InputPartition):
-    """One task of a read: the range, and all that a worker needs to read it."""
+class RangesToRead(InputPartition):
+    """One task of a read: the ranges, and all that a worker needs to read them."""
 
     def __init__(
         self,
-        offsets: OffsetRange,
+        ranges: tuple[OffsetRange, ...],
         where: Whereabouts,
         *,
         isolation: str,
         include_headers: bool,
         fail_on_data_loss: bool,
     ) -> None:
-        super().__init__(offsets)
-        self.offsets = offsets
+        super().__init__(ranges)
+        self.ranges = ranges
         self.where = where
         self.isolation = isolation
         self.include_headers = include_headers
         self.fail_on_data_loss = fail_on_data_loss
 
 
-def read_range(task: RangeToRead) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range; a record that vanishes while it is read is data loss as at planning."""
-    cluster, wanted = task.where.connect(), task.offsets
+def read_ranges(task: RangesToRead) -> Iterator[pa.RecordBatch]:
+    """Yield the records of ranges; a record that vanishes while it is read is data loss as at planning."""
+    for wanted in task.ranges:
+        yield from _read_range(task, wanted)
+
+
+def _read_range(task: RangesToRead, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    cluster = task.where.connect()
     try:
         yield from _read(cluster, task, wanted)
     except OffsetOutOfRange as error:
@@ -49,12 +54,12 @@ def read_range(task: RangeToRead) -> Iterator[pa.RecordBatch]:
                 f"{error} The records were deleted while the query read them. Set the option failOnDataLoss to false "
                 "to go on with what is left."
             ) from error
-        rest = _what_is_left(cluster, task)
+        rest = _what_is_left(cluster, task, wanted)
         _log.warning("%s The query goes on at offset %s.", error, rest.start)
         yield from _read(cluster, task, rest)
 
 
-def _read(cluster: SyncCluster, task: RangeToRead, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+def _read(cluster: SyncCluster, task: RangesToRead, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     columns = RecordColumns(wanted.topic, wanted.partition, wanted.start, wanted.end, task.include_headers)
     for batches in cluster.scan(wanted.topic_partition, wanted.start, wanted.end, isolation=task.isolation):
         decoded = decode(batches, columns)
@@ -62,12 +67,11 @@ def _read(cluster: SyncCluster, task: RangeToRead, wanted: OffsetRange) -> Itera
             yield decoded
 
 
-def _what_is_left(cluster: SyncCluster, task: RangeToRead) -> OffsetRange:
+def _what_is_left(cluster: SyncCluster, task: RangesToRead, wanted: OffsetRange) -> OffsetRange:
     """Return the part of a range that the log still has and that was not read: what lies behind its new start.
 
     What was read so far lies before that start. A log with the same start was cut at its end, where nothing is left.
     """
-    wanted = task.offsets
     with cluster.consumer(isolation=task.isolation) as consumer:
         earliest = consumer.beginning_offsets(wanted.topic_partition)[wanted.topic_partition]
     start = min(earliest, wanted.end) if earliest > wanted.start else wanted.end

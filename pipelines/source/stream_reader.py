@@ -23,7 +23,7 @@ from eagleray.pipelines.positions import Latest
 from eagleray.pipelines.rate_limit import is_due, next_offsets
 from eagleray.pipelines.source.lookups import PartitionLookup
 from eagleray.pipelines.source.planning import tasks_for, warn
-from eagleray.pipelines.source.reading import RangeToRead, read_range
+from eagleray.pipelines.source.reading import RangesToRead, read_ranges
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -123,8 +123,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range, in a task."""
-        assert isinstance(partition, RangeToRead)
-        return read_range(partition)
+        assert isinstance(partition, RangesToRead)
+        return read_ranges(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: the checkpoint is what counts. The sink's option `group` tells the cluster, exactly once."""

@@ -70,6 +70,10 @@ def test_topics_are_read_by_a_pattern_and_several_by_name(spark, cluster):
     assert by_topic == {first: first, second: second}
 
 
+def test_one_task_reads_small_partitions_together(spark, filled):
+    assert rows_of(spark, filled).rdd.getNumPartitions() == 1
+
+
 def test_more_tasks_than_partitions_read_each_record_once(spark, filled):
     frame = rows_of(spark, filled, minPartitions="7")
     assert frame.rdd.getNumPartitions() == 7

@@ -76,7 +76,7 @@ def test_a_batch_that_fails_leaves_nothing_and_is_run_again(spark, cluster, sour
     """With two cores the third task begins when another one is done, and fails; the query comes back corrected."""
     cluster.admin.grow_topic(source, 3)
     produce(cluster, source, ["wrong"], partition=2)
-    copy = Copy(spark, tmp_path, target, {"subscribe": source})
+    copy = Copy(spark, tmp_path, target, {"subscribe": source, "minPartitions": "3"})
     failing = "if(value = 'wrong', raise_error('no such order'), value) value"
     with pytest.raises(StreamingQueryException, match="no such order"):
         copy.run(change=lambda frame: frame.selectExpr("key", failing))
@@ -90,7 +90,7 @@ def test_a_batch_that_fails_leaves_nothing_and_is_run_again(spark, cluster, sour
 
 def test_a_task_that_fails_once_writes_its_rows_once(spark, cluster, source, target, tmp_path):
     (notes := tmp_path / "notes").mkdir()
-    copy = Copy(spark, tmp_path / "checkpoint", target, {"subscribe": source})
+    copy = Copy(spark, tmp_path / "checkpoint", target, {"subscribe": source, "minPartitions": "2"})
     step = noting_attempts(notes, fails=0)
     copy.run(change=lambda frame: frame.mapInArrow(step, "key binary, value binary"))
     assert attempts(notes) == ["1-0", "1-1"]

@@ -3,7 +3,7 @@
 import pytest
 
 from eagleray.pipelines.offsets import OffsetRange
-from eagleray.pipelines.splitting import split
+from eagleray.pipelines.splitting import gather, split
 
 
 def ranges(*edges: tuple[int, int]) -> list[OffsetRange]:
@@ -53,3 +53,17 @@ def test_what_the_maximum_has_cut_counts_as_cut():
     # Pieces of the first are 3 or 4 large already, so the second has the largest.
     result = split(ranges((0, 10), (0, 4)), min_partitions=5, max_records_per_partition=4)
     assert pieces(result) == [(0, 0, 3), (0, 3, 6), (0, 6, 10), (1, 0, 2), (1, 2, 4)]
+
+
+def test_small_ranges_are_put_together_in_order():
+    groups = gather(ranges((0, 3), (0, 4), (0, 100), (0, 1), (0, 2)), 6)
+    assert [pieces(list(group)) for group in groups] == [
+        [(0, 0, 3), (1, 0, 4)],
+        [(2, 0, 100)],
+        [(3, 0, 1), (4, 0, 2)],
+    ]
+
+
+def test_with_nothing_to_be_enough_each_range_stays_alone():
+    assert gather(ranges((0, 3), (0, 4)), 0) == [(each,) for each in ranges((0, 3), (0, 4))]
+    assert gather([], 6) == []
