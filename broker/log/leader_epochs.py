@@ -99,6 +99,10 @@ class LeaderEpochs:
             del self._starts[kept:]
             self.is_dirty = True
 
+    def clear(self) -> None:
+        """Forget every epoch, of a log that is to begin anew."""
+        self.truncate_from(0)
+
     def truncate_before(self, offset: int) -> None:
         """Forget epochs that end at `offset` or before it; the one that holds `offset` now begins there."""
         later = bisect_right(self._starts, offset, key=lambda start: start.start_offset)

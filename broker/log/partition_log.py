@@ -244,6 +244,29 @@ class PartitionLog(ReadableLog):
         if location is not None:
             last.truncate(location.position)
 
+    def restart_at(self, offset: int, *, now_ms: int) -> None:
+        """Drop everything and go on, empty, at an offset: for a follower that shares nothing with its leader's log.
+
+        Whatever a crash leaves of it is a log that a leader would have restarted as well: a beginning of the old one,
+        or an empty one.
+        """
+        self._availability.require()
+        self.truncate(self.log_start_offset, now_ms=now_ms)
+        with self._availability.or_offline("beginning anew"):
+            self.high_watermark = self.log_start_offset = offset
+            self.cleaned_up_to = min(self.cleaned_up_to, offset)
+            # The segment that goes may begin below what is new and above it; neither may be trusted by mistake.
+            oldest = min(self.recovery_point, self.segments[0].base_offset, offset)
+            self._write_checkpoint(recovery_point=oldest)
+            # No record is left that these could speak of, so that a crash from here on loses nothing by their absence.
+            self.epochs.clear()
+            self._metadata.write_epochs(self.epochs)
+            self._metadata.remove_snapshots_but(())
+            while self.segments:
+                self.segments.pop().remove()
+            self._file_system.flush_directory(self._directory)
+            self._rewind(now_ms)
+
     # Housekeeping
 
     def apply_retention(self, now_ms: int) -> int:
