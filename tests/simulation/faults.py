@@ -1,0 +1,162 @@
+"""What goes wrong in a simulated world: each seed has its own choice of it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tests.simulation.network import Weather
+from tests.simulation.schedule import Schedule
+
+if TYPE_CHECKING:
+    from tests.simulation.node import SimulatedNode
+    from tests.simulation.world import World
+
+
+class Climate(msgspec.Struct, frozen=True):
+    """Which faults a seed has, and how often one strikes. A world with few of them goes deeper into each."""
+
+    weather: Weather
+    kinds: tuple[str, ...]
+    interval_ms: int
+    nodes: int
+    replication_factor: int
+    least_in_sync: int
+    is_skewed: bool
+
+    @classmethod
+    def draw(cls, schedule: Schedule) -> "Climate":
+        chance = schedule.chance
+        weather = Weather(
+            loss=chance.choice([0, 0, 0.02, 0.1]),
+            duplication=chance.choice([0, 0, 0.05, 0.2]),
+            delay=chance.choice([0, 0, 0.03, 0.15]),
+        )
+        kinds = tuple(kind for kind in FAULTS if chance.random() < 0.5) or ("crash",)
+        factor = chance.choice([1, 2, 3, 3, 3, 3])
+        return cls(
+            weather,
+            kinds,
+            chance.choice([150, 400, 900]),
+            max(factor, chance.choice([3, 3, 4])),
+            factor,
+            min(factor, chance.choice([1, 2, 2])),
+            chance.random() < 0.5,
+        )
+
+
+class Faults:
+    """Strikes a world now and then, until it is healed."""
+
+    def __init__(self, world: "World", climate: Climate) -> None:
+        self._world = world
+        self._climate = climate
+        self._schedule = world.schedule
+        self.is_over = False
+        self._plan()
+
+    def _plan(self) -> None:
+        self._schedule.after(self._schedule.chance.randint(10, 2 * self._climate.interval_ms), self._strike)
+
+    def _strike(self) -> None:
+        if not self.is_over:
+            FAULTS[self._schedule.chance.choice(self._climate.kinds)](self)
+            self._plan()
+
+    def _fired(self, fault: str, node: "SimulatedNode | None" = None) -> None:
+        part = ""
+        if node is not None:
+            part = " of a leader" if node.leader is not None else " of a follower"
+        self._schedule.fired[fault + part] += 1
+
+    def _pick(self) -> "SimulatedNode":
+        """Choose a node, rather the leader."""
+        nodes = self._world.nodes
+        leader = self._world.controller.state.leader
+        if leader in nodes and self._schedule.happens(0.5):
+            return nodes[leader]
+        return nodes[self._schedule.chance.choice(list(nodes))]
+
+    def crash(self, *, loses_power: bool = False) -> None:
+        node = self._pick()
+        if node.is_up:
+            self._fired("loss of power" if loses_power else "crash", node)
+            node.crash(loses_power=loses_power)
+            self._schedule.after(self._schedule.chance.choice([5, 100, 500, 1500, 3000]), lambda: self._restart(node))
+
+    def _restart(self, node: "SimulatedNode") -> None:
+        if not node.is_up:
+            node.start()
+
+    def lose_power(self) -> None:
+        """Only where what one machine loses is elsewhere: somebody else has to be in sync, and nobody else has lost."""
+        state = self._world.controller.state
+        has_spare = self._climate.least_in_sync >= 2 and len(state.isr) >= 2
+        is_whole = all(not node.has_lost or not node.is_registered for node in self._world.nodes.values())
+        if has_spare and is_whole and not any(node.has_lost for node in self._world.nodes.values()):
+            self.crash(loses_power=True)
+
+    def pause(self) -> None:
+        node = self._pick()
+        if node.is_up:
+            self._fired("pause", node)
+            node.pause()
+            self._schedule.after(self._schedule.chance.choice([50, 400, 900, 2500]), node.wake)
+
+    def part_one_way(self) -> None:
+        source, target = self._schedule.chance.sample(self._places(), 2)
+        self._fired("partition one way")
+        self._world.network.cut(source, target)
+        self._heal_later()
+
+    def part_both_ways(self) -> None:
+        """Part some places from all others."""
+        places = self._places()
+        apart = set(self._schedule.chance.sample(places, self._schedule.chance.randint(1, len(places) - 1)))
+        self._fired("partition both ways")
+        for source in places:
+            for target in places:
+                if (source in apart) != (target in apart):
+                    self._world.network.cut(source, target)
+        self._heal_later()
+
+    def _heal_later(self) -> None:
+        self._schedule.after(self._schedule.chance.choice([100, 600, 1500, 3000]), self._world.network.heal)
+
+    def _places(self) -> list[object]:
+        return ["controller", *self._world.nodes]
+
+    def crash_controller(self) -> None:
+        controller = self._world.controller
+        if controller.is_up:
+            self._fired("crash of the controller")
+            controller.crash()
+            self._schedule.after(self._schedule.chance.choice([5, 300, 1200]), controller.start)
+
+    def delete_records(self) -> None:
+        """Somebody deletes the beginning of the log, which a follower that is away may still need."""
+        for node in self._world.nodes.values():
+            if node.leader is not None and node.log is not None:
+                self._fired("records deleted")
+                node.log.delete_records(max(node.log.high_watermark - self._schedule.chance.randint(0, 5), 0))
+
+    def elect_preferred(self) -> None:
+        self._world.controller.elect_preferred()
+
+    def move(self) -> None:
+        nodes = list(self._world.nodes)
+        target = self._schedule.chance.sample(nodes, self._climate.replication_factor)
+        self._world.controller.reassign(target)
+
+
+FAULTS: dict[str, Callable[[Faults], None]] = {
+    "crash": Faults.crash,
+    "lose power": Faults.lose_power,
+    "pause": Faults.pause,
+    "part one way": Faults.part_one_way,
+    "part both ways": Faults.part_both_ways,
+    "crash controller": Faults.crash_controller,
+    "delete records": Faults.delete_records,
+    "elect preferred": Faults.elect_preferred,
+    "move": Faults.move,
+}
