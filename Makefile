@@ -6,6 +6,9 @@ export PYTHON
 WORKERS ?= 2
 # How long `make fuzz` looks, for each of its targets, and `make torture` kills.
 SECONDS ?= 120
+# How many worlds `make simulate` runs, and the seed of the first.
+SEEDS ?= 1000
+FIRST ?= 0
 
 UV_VERSION := 0.13.7
 VENV := .venv
@@ -17,7 +20,7 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check format bench bench-txn bench-kafka torture fuzz fuzz-messages fuzz-records lock clean
+.PHONY: help setup java demo test check format bench bench-txn bench-kafka torture simulate fuzz fuzz-messages fuzz-records lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +55,9 @@ bench-kafka: setup ## Measure beside a real Apache Kafka; PARTS="txn1 fetch" TAR
 
 torture: setup ## Kill actors and clients at random and check what is left; SECONDS=600 SEED=1
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+simulate: $(VENV)/.installed ## Simulate clusters in which everything goes wrong; SEEDS=10000 FIRST=0, SEED=42 for one again
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST))
 
 fuzz: fuzz-messages fuzz-records ## Look for bytes that break the codec; SECONDS=600 for longer
 

@@ -42,7 +42,7 @@ class Push(Message, frozen=True, tag=True):
     """Whether the follower has to drop what it has and go on at `base_offset`, because the logs share nothing."""
 
     producers: bytes = b""
-    """For a follower that begins anew: a snapshot of the producers before `base_offset`, whose records it never sees."""
+    """For a follower that begins anew: a snapshot of the producers before `base_offset`, whose records it lacks."""
 
 
 class SendPush(Message, frozen=True, tag=True):

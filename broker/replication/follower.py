@@ -56,7 +56,7 @@ class ReplicationFollower:
         if not self._agrees_before(push, now_ms):
             return self._answer(push, ErrorCode.OFFSET_OUT_OF_RANGE, self.log.log_end_offset)
         pushed_end = self._append(split_batches(push.records), push.base_offset, now_ms)
-        if pushed_end == push.leader_end_offset and self.agreed_offset == pushed_end:
+        if pushed_end == push.leader_end_offset and self.agreed_offset == pushed_end and not self._ends_in(push):
             # What is left behind was not written by this leader, who has nothing there.
             self._truncate(pushed_end, now_ms)
         if self.log.config.flush is Flush.COMMIT:
@@ -111,6 +111,10 @@ class ReplicationFollower:
             return True
         is_there = header.next_offset <= self.log.log_end_offset
         return is_there and self.log.epochs.epoch_at(header.last_offset) == header.partition_leader_epoch
+
+    def _ends_in(self, push: Push) -> bool:
+        """Whether the log ends with what this very leader wrote: an earlier life has taken it, and the push is late."""
+        return self.log.epochs.latest_epoch == push.leader_epoch
 
     def _truncate(self, to_offset: int, now_ms: int) -> None:
         """Cut off what lies behind and was not written by the leader of this epoch."""

@@ -32,6 +32,7 @@ class _Watch:
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
         self.high_watermark = log.high_watermark
+        self.start_offset = log.log_start_offset
         self.checked_offset = log.log_start_offset
         self.leader_epoch = -1
         self.incarnation = -1
@@ -103,7 +104,8 @@ class Checks:
         log = node.log
         assert log is not None
         watch = self._watches.get(node.node_id)
-        if watch is None or watch.log is not log:
+        if watch is None or watch.log is not log or log.log_start_offset < watch.start_offset:
+            # It is a new process, or its log has lost everything and begins anew.
             watch = self._watches[node.node_id] = _Watch(log)
         if not log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset:
             raise Violation(f"node {node.node_id}: the offsets of its log are out of order")
@@ -111,7 +113,7 @@ class Checks:
             raise Violation(
                 f"node {node.node_id}: the high watermark fell from {watch.high_watermark} to {log.high_watermark}"
             )
-        watch.high_watermark = log.high_watermark
+        watch.high_watermark, watch.start_offset = log.high_watermark, log.log_start_offset
         self._look_at_epoch(node, watch)
         self._look_at_new(node, watch)
 

@@ -89,7 +89,9 @@ class SimulatedProducer:
             self._world.schedule.after(self._world.schedule.chance.randint(0, 30), self._next)
         elif message.error_code in RETRIED:
             self._attempt += 1
-            self._world.schedule.after(self._world.schedule.chance.randint(5, 60), self._try_elsewhere_once(self._attempt))
+            self._world.schedule.after(
+                self._world.schedule.chance.randint(5, 60), self._try_elsewhere_once(self._attempt)
+            )
         else:
             raise Violation(f"{self.name} was refused with {ErrorCode(message.error_code).name}")
 

@@ -18,6 +18,7 @@ from eagleray.broker.replication.events import (
     Push,
     PushAnswered,
     Replicated,
+    Resigned,
     SendPush,
 )
 from eagleray.broker.replication.leader import ReplicationLeader
@@ -92,7 +93,7 @@ class SimulatedNode:
         self._tick_of(self.process)()
 
     def _begin_life(self) -> None:
-        """Begin as somebody whom nobody knows: nothing is led, followed or promised until the controller has answered."""
+        """Begin as somebody whom nobody knows: nothing is led or followed until the controller has answered."""
         self.incarnation += 1
         self.is_registered = False
         self.replica = None
@@ -206,10 +207,12 @@ class SimulatedNode:
             self.world.schedule.fired["node given up by the controller"] += 1
             self._begin_life()
             return
-        if self.replica is not None and event.resign and self.leader is not None:
-            if event.resign[0].leader_epoch == self.leader.leader_epoch:
-                self.world.schedule.fired["leader handed over"] += 1
-                self._perform(self.replica.resign())
+        if self.replica is not None and self.leader is not None and event.resign == (self._own_resignation(),):
+            self.world.schedule.fired["leader handed over"] += 1
+            self._perform(self.replica.resign())
+
+    def _own_resignation(self) -> Resigned | None:
+        return None if self.leader is None else Resigned(PARTITION, self.leader.leader_epoch)
 
     def _tick_of(self, process: int) -> Callable[[], None]:
         """The ticks of one process end with it."""
