@@ -64,6 +64,10 @@ class LeaderEpochs:
     def __len__(self) -> int:
         return len(self._starts)
 
+    def __contains__(self, epoch: int) -> bool:
+        later = bisect_right(self._starts, epoch, key=lambda start: start.epoch)
+        return later > 0 and self._starts[later - 1].epoch == epoch
+
     def __iter__(self) -> Iterator[EpochStart]:
         return iter(self._starts)
 

@@ -39,8 +39,9 @@ def find_agreement(log: PartitionLog, other: PushAnswered) -> Agreement | None:
 def _newest_shared(log: PartitionLog, other: PushAnswered) -> Agreement | None:
     end_offset = other.end_offset
     for begun in reversed(other.epochs):
-        ours = log.end_of_epoch(begun.epoch)
-        if ours.epoch == begun.epoch:
+        # What was deleted here has left no epoch behind, and its records cannot be compared any more.
+        if begun.epoch in log.epochs:
+            ours = log.end_of_epoch(begun.epoch)
             return Agreement(min(ours.end_offset, end_offset), begun.epoch)
         end_offset = begun.start_offset
     return None

@@ -1,12 +1,13 @@
 """What must always be so in a simulated world, looked at after every step, and what must be so in the end."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import PartitionImage
-from eagleray.broker.log import PartitionLog
+from eagleray.broker.log import AbortedTransaction, PartitionLog
 from eagleray.protocol.records import RecordBatch
 from tests.simulation.schedule import Violation
 from tests.support.batches import whole_batches
@@ -23,7 +24,16 @@ class Committed(msgspec.Struct, frozen=True):
     epoch: int
     crc: int
     producer_id: int
+    producer_epoch: int
     sequence: int
+    is_transactional: bool
+    commits: bool | None = None
+    """Of a marker: whether it commits."""
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What is never there twice."""
+        return self.producer_id, self.producer_epoch, self.sequence
 
 
 class _Watch:
@@ -48,7 +58,8 @@ class Checks:
         self._last_base_offset = -1
         self._ack_epoch = -1
         self._acknowledging: dict[int, int] = {}
-        self._told: dict[tuple[int, int], int] = {}
+        self._told: dict[tuple[int, int, int], int] = {}
+        self._decided: dict[tuple[int, int], bool] = {}
         self._watches: dict[int, _Watch] = {}
 
     # What happens
@@ -57,7 +68,7 @@ class Checks:
         """A leader tells a producer that its batch is safe."""
         if leader_epoch < self._ack_epoch:
             raise Violation(
-                f"node {node_id} acknowledges at epoch {leader_epoch} after somebody did at {self._ack_epoch}: two leaders"
+                f"two leaders: node {node_id} acknowledges at epoch {leader_epoch}, after one of {self._ack_epoch} did"
             )
         self._ack_epoch = leader_epoch
         if self._acknowledging.setdefault(leader_epoch, node_id) != node_id:
@@ -66,18 +77,27 @@ class Checks:
         if base_offset >= self.committed_end:
             raise Violation(f"node {node_id} acknowledges offset {base_offset} beyond its high watermark")
 
-    def was_told(self, producer_id: int, sequence: int, count: int, base_offset: int) -> None:
-        """A producer was told that its batch is safe."""
-        self._told[producer_id, sequence] = base_offset
+    def was_told(self, told: tuple[int, int, int], count: int, base_offset: int) -> None:
+        """A producer was told that its batch, by producer, epoch and sequence, is safe."""
+        self._told[told] = base_offset
         found = self.committed.get(base_offset)
-        expected = (producer_id, sequence, base_offset + count)
-        if found is None or (found.producer_id, found.sequence, found.next_offset) != expected:
-            raise Violation(f"producer {producer_id} was told {base_offset} for {sequence}, where {found} is")
+        if found is None or (found.key, found.next_offset) != (told, base_offset + count):
+            raise Violation(f"a producer was told {base_offset} for {told}, where {found} is")
 
-    def was_read(self, batch: RecordBatch) -> None:
-        """A consumer was given a batch."""
-        if self.committed.get(batch.header.base_offset) != _committed(batch):
-            raise Violation(f"a consumer read at {batch.header.base_offset} what is not committed there")
+    def was_read(self, batch: RecordBatch, aborted: Iterable[AbortedTransaction]) -> None:
+        """A consumer that reads committed records was given a batch, and whose records to leave out."""
+        found, base_offset = _committed(batch), batch.header.base_offset
+        if self.committed.get(base_offset) != found:
+            raise Violation(f"a consumer read at {base_offset} what is not committed there")
+        if found.commits is not None or not found.is_transactional:
+            return
+        commits = self._decided.get((found.producer_id, found.producer_epoch))
+        is_left_out = any(
+            each.producer_id == found.producer_id and each.first_offset <= base_offset <= each.last_offset
+            for each in aborted
+        )
+        if commits is None or commits is is_left_out:
+            raise Violation(f"a consumer was shown {found}, decided: {commits}, to be left out: {is_left_out}")
 
     def state_changed(self, before: PartitionImage, after: PartitionImage) -> None:
         """The controller has logged another state of the partition."""
@@ -143,6 +163,9 @@ class Checks:
             self.committed[base_offset] = found
             self.committed_end = found.next_offset
             self._last_base_offset = base_offset
+            if found.commits is not None:
+                # A marker that was repeated has the epoch of the first, and decides nothing.
+                self._decided.setdefault((found.producer_id, found.producer_epoch - 1), found.commits)
         elif self.committed.get(base_offset) != found:
             raise Violation(
                 f"node {node_id} has {found} below its high watermark at {base_offset}, where "
@@ -175,20 +198,27 @@ class Checks:
         contents = [_contents(log, max(each.log_start_offset for each in logs if each)) for log in logs if log]
         if any(content != contents[0] for content in contents):
             raise Violation("the logs differ in the end")
-        seen: dict[tuple[int, int], int] = {}
+        seen: dict[tuple[int, int, int], int] = {}
         for base_offset, found in self.committed.items():
-            key = (found.producer_id, found.sequence)
-            if key in seen:
-                raise Violation(f"producer {key[0]}'s batch {key[1]} is at {seen[key]} and at {base_offset}")
-            seen[key] = base_offset
+            if found.commits is None and found.key in seen:
+                raise Violation(f"batch {found.key} is at {seen[found.key]} and at {base_offset}")
+            seen[found.key] = base_offset
         if any(seen.get(key) != offset for key, offset in self._told.items()):
             raise Violation("a batch that a producer was told of is not where it was")
 
 
 def _committed(batch: RecordBatch) -> Committed:
     header = batch.header
+    marker = batch.end_transaction_marker() if header.is_control else None
     return Committed(
-        header.next_offset, header.partition_leader_epoch, header.crc, header.producer_id, header.base_sequence
+        header.next_offset,
+        header.partition_leader_epoch,
+        header.crc,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.is_transactional,
+        None if marker is None else marker.commit,
     )
 
 

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from eagleray.broker.log import NewMarker
+from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.protocol.errors import ErrorCode
-from tests.simulation.parts import ProduceAnswer, ProduceRequest, ReadAnswer, ReadRequest
+from tests.simulation.parts import MarkerRequest, ProduceAnswer, ProduceRequest, ReadAnswer, ReadRequest
 from tests.simulation.schedule import Violation
 from tests.support.batches import data_batch, whole_batches
 
@@ -22,14 +24,15 @@ RETRIED = {
 class SimulatedProducer:
     """Writes batches in order, each again and again with the same sequence number until it is acknowledged."""
 
-    def __init__(self, world: "World", producer_id: int, batches: int) -> None:
+    def __init__(self, world: "World", producer_id: int, requests: int) -> None:
         self._world = world
         self._producer_id = producer_id
-        self._left = batches
+        self._epoch = 0
+        self._left = requests
         self._sequence = 0
         self._count = 0
         self._attempt = 0
-        self._records = b""
+        self._body: bytes | NewMarker = b""
         self._target = world.schedule.chance.choice(list(world.nodes))
         self.name = f"producer {producer_id}"
         world.network.connect(self.name, self.receive)
@@ -40,25 +43,37 @@ class SimulatedProducer:
         return self._left == 0
 
     def _next(self) -> None:
-        if self._left == 0:
-            return
+        if self._left:
+            self._body = self._make()
+            self._send()
+
+    def _make(self) -> bytes | NewMarker:
+        return self._make_batch(transactional=False)
+
+    def _make_batch(self, *, transactional: bool) -> bytes:
         chance = self._world.schedule.chance
         self._count = chance.randint(1, 3)
-        value = b"%d:%d:" % (self._producer_id, self._sequence) + b"x" * chance.choice([0, 20, 200])
         batch = data_batch(
             self._count,
             producer_id=self._producer_id,
+            epoch=self._epoch,
             sequence=self._sequence,
-            value=value,
-            timestamps_ms=[1_700_000_000_000] * self._count,
+            transactional=transactional,
+            value=b"%d:%d:" % (self._producer_id, self._sequence) + b"x" * chance.choice([0, 20, 200]),
         )
-        self._records = bytes(batch.view)
-        self._send()
+        return bytes(batch.view)
+
+    def _accepted(self, base_offset: int) -> None:
+        told = (self._producer_id, self._epoch, self._sequence)
+        self._world.checks.was_told(told, self._count, base_offset)
+        self._sequence += self._count
 
     def _send(self) -> None:
         self._attempt += 1
         attempt = self._attempt
-        request = ProduceRequest(self._producer_id * 1_000_000 + attempt, self._records)
+        request_id = self._producer_id * 1_000_000 + attempt
+        is_marker = isinstance(self._body, NewMarker)
+        request = (MarkerRequest if is_marker else ProduceRequest)(request_id, self._body)
         self._world.network.send(self.name, self._target, request)
         self._world.schedule.after(ANSWER_TIMEOUT_MS, lambda: self._give_up(attempt))
 
@@ -82,8 +97,7 @@ class SimulatedProducer:
         if message.request_id != self._producer_id * 1_000_000 + self._attempt or not self._left:
             return
         if message.error_code == ErrorCode.NONE:
-            self._world.checks.was_told(self._producer_id, self._sequence, self._count, message.base_offset)
-            self._sequence += self._count
+            self._accepted(message.base_offset)
             self._left -= 1
             self._attempt += 1
             self._world.schedule.after(self._world.schedule.chance.randint(0, 30), self._next)
@@ -101,6 +115,30 @@ class SimulatedProducer:
                 self._try_elsewhere()
 
         return again
+
+
+class TransactionalProducer(SimulatedProducer):
+    """Writes transactions of some batches, each ended by a marker, as its coordinator would write it."""
+
+    def __init__(self, world: "World", producer_id: int, requests: int) -> None:
+        super().__init__(world, producer_id, requests)
+        self._batches_left = 1
+
+    def _make(self) -> bytes | NewMarker:
+        if self._batches_left and self._left > 1:
+            return self._make_batch(transactional=True)
+        # The marker has the epoch that comes after the transaction, so that a late repeat cannot end the next one.
+        commits = self._world.schedule.happens(0.5)
+        return NewMarker(self._producer_id, self._epoch + 1, commits, 0, IMPLICIT_VERSION)
+
+    def _accepted(self, base_offset: int) -> None:
+        if isinstance(self._body, NewMarker):
+            self._epoch, self._sequence = self._epoch + 1, 0
+            self._batches_left = self._world.schedule.chance.randint(1, 4)
+            self._world.schedule.fired["transaction committed" if self._body.commit else "transaction aborted"] += 1
+        else:
+            super()._accepted(base_offset)
+            self._batches_left -= 1
 
 
 class SimulatedConsumer:
@@ -127,7 +165,7 @@ class SimulatedConsumer:
             return
         self.offset = max(self.offset, message.log_start_offset)
         for batch in whole_batches(message.records):
-            self._world.checks.was_read(batch)
+            self._world.checks.was_read(batch, message.aborted)
             if batch.header.base_offset > self.offset:
                 raise Violation(f"the consumer is at {self.offset} and was given {batch.header.base_offset}")
             self.offset = max(self.offset, batch.header.next_offset)

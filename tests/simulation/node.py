@@ -29,6 +29,7 @@ from tests.simulation.parts import (
     CONFIG,
     CONTROLLER,
     PARTITION,
+    MarkerRequest,
     ProduceAnswer,
     ProduceRequest,
     ReadAnswer,
@@ -143,7 +144,7 @@ class SimulatedNode:
                 self._learn(message)
             case HeartbeatAnswered():
                 self._on_heartbeat(message)
-            case ProduceRequest():
+            case ProduceRequest() | MarkerRequest():
                 self._on_produce(source, message)
             case ReadRequest():
                 self._on_read(source, message)
@@ -236,7 +237,7 @@ class SimulatedNode:
 
     # Clients
 
-    def _on_produce(self, client: object, request: ProduceRequest) -> None:
+    def _on_produce(self, client: object, request: ProduceRequest | MarkerRequest) -> None:
         leader = self.leader
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if leader is not None:
@@ -245,17 +246,23 @@ class SimulatedNode:
             self.world.schedule.fired[f"produce refused: {code.name}"] += 1
             self._send(client, ProduceAnswer(request.request_id, code))
             return
-        assert self.log is not None
-        batches = split_batches(request.records)
-        (result,) = self.log.append(batches, leader_epoch=leader.leader_epoch, now_ms=self.now_ms)
+        result = self._append(request, leader.leader_epoch)
         if isinstance(result, Rejection):
             self._send(client, ProduceAnswer(request.request_id, result.error_code))
             return
-        assert isinstance(result, Appended)
         wait_id = next(self._wait_ids)
         self._waiting[wait_id] = (client, request.request_id, result.base_offset, leader.leader_epoch)
         leader.wait(wait_id, result.last_offset + 1, self.now_ms + PRODUCE_TIMEOUT_MS)
         self._tell(lambda leader: leader.appended(self.now_ms))
+
+    def _append(self, request: ProduceRequest | MarkerRequest, leader_epoch: int) -> Appended | Rejection:
+        assert self.log is not None
+        if isinstance(request, MarkerRequest):
+            results = self.log.append_markers([request.marker], leader_epoch=leader_epoch, now_ms=self.now_ms)
+        else:
+            batches = split_batches(request.records)
+            results = self.log.append(batches, leader_epoch=leader_epoch, now_ms=self.now_ms)
+        return results[0]
 
     def _acknowledge(self, effect: Replicated) -> None:
         client, request_id, base_offset, leader_epoch = self._waiting.pop(effect.request_id)
@@ -270,10 +277,12 @@ class SimulatedNode:
             self._send(client, ReadAnswer(request.request_id, False))
             return
         offset = max(request.offset, log.log_start_offset)
-        records = b""
-        if offset < log.high_watermark:
-            records = log.read(offset, max_bytes=1000, isolation=Isolation.READ_COMMITTED).records
-        self._send(client, ReadAnswer(request.request_id, True, records, log.log_start_offset))
+        answer = ReadAnswer(request.request_id, True, b"", log.log_start_offset)
+        if offset < log.last_stable_offset:
+            found = log.read(offset, max_bytes=1000, isolation=Isolation.READ_COMMITTED)
+            aborted = tuple(found.aborted_transactions)
+            answer = ReadAnswer(request.request_id, True, found.records, log.log_start_offset, aborted)
+        self._send(client, answer)
 
     def _send(self, target: object, message: object) -> None:
         self.world.network.send(self.node_id, target, message)

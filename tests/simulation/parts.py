@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 import msgspec
 
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import AbortedTransaction, NewMarker
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.controlling import ReplicationController
 from eagleray.broker.replication.lease import Lease
@@ -40,6 +41,13 @@ class ProduceRequest(msgspec.Struct, frozen=True):
     records: bytes
 
 
+class MarkerRequest(msgspec.Struct, frozen=True):
+    """A coordinator's marker, which ends a transaction; answered like a batch."""
+
+    request_id: int
+    marker: NewMarker
+
+
 class ProduceAnswer(msgspec.Struct, frozen=True):
     request_id: int
     error_code: int
@@ -56,3 +64,4 @@ class ReadAnswer(msgspec.Struct, frozen=True):
     is_leader: bool
     records: bytes = b""
     log_start_offset: int = 0
+    aborted: tuple[AbortedTransaction, ...] = ()

@@ -41,6 +41,8 @@ WHAT_GOES_WRONG = [
     "produce refused: NOT_LEADER_OR_FOLLOWER",
     "producer repeats",
     "records deleted",
+    "transaction aborted",
+    "transaction committed",
 ]
 
 

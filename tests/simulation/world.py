@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tests.simulation.checks import Checks
-from tests.simulation.clients import SimulatedConsumer, SimulatedProducer
+from tests.simulation.clients import SimulatedConsumer, SimulatedProducer, TransactionalProducer
 from tests.simulation.control import SimulatedController
 from tests.simulation.faults import Climate, Faults
 from tests.simulation.network import Network, Weather
@@ -11,8 +11,8 @@ from tests.simulation.node import SimulatedNode
 from tests.simulation.parts import Parts
 from tests.simulation.schedule import Schedule, Violation
 
-PRODUCERS = 3
-BATCHES_EACH = 25
+PRODUCERS = 2
+REQUESTS_EACH = 25
 TROUBLED_MS = 12_000
 HEALED_MS = 60_000
 
@@ -35,7 +35,8 @@ class World:
             self.nodes[node_id] = self._node(node_id)
         for node in self.nodes.values():
             node.start()
-        self._producers = [SimulatedProducer(self, 100 + number, BATCHES_EACH) for number in range(PRODUCERS)]
+        self._producers = [SimulatedProducer(self, 100 + number, REQUESTS_EACH) for number in range(PRODUCERS)]
+        self._producers.append(TransactionalProducer(self, 200, REQUESTS_EACH))
         self._consumer = SimulatedConsumer(self)
         self._faults = Faults(self, self.climate)
 
