@@ -28,6 +28,9 @@ class Push(Message, frozen=True, tag=True):
     leader: int
     leader_epoch: int
     push_id: int
+    incarnation: int
+    """The life of the follower that it is meant for: what it asks of one that has little would ruin another."""
+
     base_offset: int
     """Where the batches begin. The follower's log has to agree with the leader's up to here before it takes them."""
 
@@ -64,8 +67,8 @@ class PushAnswered(Message, frozen=True, tag=True):
 
     NONE: the follower's log agrees with the leader's up to `end_offset`, and is as durable as its settings say.
     OFFSET_OUT_OF_RANGE: it differs at or before the push; the offsets are where it begins and ends, and `epochs` what
-    it is made of. FENCED_LEADER_EPOCH: the follower knows a newer leader, of `leader_epoch`. KAFKA_STORAGE_ERROR: its
-    disk failed.
+    it is made of. FENCED_LEADER_EPOCH: the follower knows a newer leader, of `leader_epoch`. STALE_BROKER_EPOCH:
+    the push was meant for another life. KAFKA_STORAGE_ERROR: the disk failed.
     """
 
     partition: TopicPartition

@@ -43,6 +43,8 @@ class ReplicationFollower:
         if not self._is_current(push):
             return self._answer(push, ErrorCode.FENCED_LEADER_EPOCH)
         self.follow(push.leader_epoch)
+        if not self._is_meant_for(push):
+            return self._answer(push, ErrorCode.STALE_BROKER_EPOCH)
         try:
             return self._take(push, now_ms)
         except (LogError, ProtocolError):
@@ -51,6 +53,10 @@ class ReplicationFollower:
     def _is_current(self, push: Push) -> bool:
         """Whether nobody newer than this leader is known."""
         return push.leader_epoch >= self.leader_epoch
+
+    def _is_meant_for(self, push: Push) -> bool:
+        """Whether the leader knew this life of the follower, and not one that had less, or more."""
+        return push.incarnation == self._incarnation
 
     def _take(self, push: Push, now_ms: int) -> PushAnswered:
         if not self._agrees_before(push, now_ms):

@@ -113,6 +113,7 @@ class Pushes:
             self._node_id,
             self._leader_epoch,
             next(self._push_ids),
+            progress.incarnation,
             base_offset,
             progress.previous_epoch if previous_epoch == NO_LEADER_EPOCH else previous_epoch,
             records,

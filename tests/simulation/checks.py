@@ -77,6 +77,10 @@ class Checks:
         if base_offset >= self.committed_end:
             raise Violation(f"node {node_id} acknowledges offset {base_offset} beyond its high watermark")
 
+    def decided(self, producer_id: int, producer_epoch: int, *, commits: bool) -> None:
+        """A transaction's coordinator has decided, and is about to write a marker, until it is there."""
+        self._decided[producer_id, producer_epoch] = commits
+
     def was_told(self, told: tuple[int, int, int], count: int, base_offset: int) -> None:
         """A producer was told that its batch, by producer, epoch and sequence, is safe."""
         self._told[told] = base_offset
@@ -163,9 +167,6 @@ class Checks:
             self.committed[base_offset] = found
             self.committed_end = found.next_offset
             self._last_base_offset = base_offset
-            if found.commits is not None:
-                # A marker that was repeated has the epoch of the first, and decides nothing.
-                self._decided.setdefault((found.producer_id, found.producer_epoch - 1), found.commits)
         elif self.committed.get(base_offset) != found:
             raise Violation(
                 f"node {node_id} has {found} below its high watermark at {base_offset}, where "

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ANSWER_TIMEOUT_MS = 900
 RETRIED = {
+    ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -129,6 +130,7 @@ class TransactionalProducer(SimulatedProducer):
             return self._make_batch(transactional=True)
         # The marker has the epoch that comes after the transaction, so that a late repeat cannot end the next one.
         commits = self._world.schedule.happens(0.5)
+        self._world.checks.decided(self._producer_id, self._epoch, commits=commits)
         return NewMarker(self._producer_id, self._epoch + 1, commits, 0, IMPLICIT_VERSION)
 
     def _accepted(self, base_offset: int) -> None:

@@ -7,6 +7,7 @@ import msgspec
 
 from tests.simulation.network import Weather
 from tests.simulation.schedule import Schedule
+from tests.support.faults import Fault, Outcome
 
 if TYPE_CHECKING:
     from tests.simulation.node import SimulatedNode
@@ -138,7 +139,14 @@ class Faults:
         for node in self._world.nodes.values():
             if node.leader is not None and node.log is not None:
                 self._fired("records deleted")
-                node.log.delete_records(max(node.log.high_watermark - self._schedule.chance.randint(0, 5), 0))
+                node.delete_records(max(node.log.high_watermark - self._schedule.chance.randint(0, 5), 0))
+
+    def break_disk(self) -> None:
+        """Have one of a disk's next changes fail, or kill the process with a part of it done."""
+        chance = self._schedule.chance
+        outcome = chance.choice([Outcome.FAIL, Outcome.KILL])
+        fault = Fault(outcome, skip=chance.randint(0, 10), done_bytes=chance.choice([0, 1, 50]))
+        self._pick().disk.break_once(fault)
 
     def elect_preferred(self) -> None:
         self._world.controller.elect_preferred()
@@ -157,6 +165,7 @@ FAULTS: dict[str, Callable[[Faults], None]] = {
     "part both ways": Faults.part_both_ways,
     "crash controller": Faults.crash_controller,
     "delete records": Faults.delete_records,
+    "break disk": Faults.break_disk,
     "elect preferred": Faults.elect_preferred,
     "move": Faults.move,
 }

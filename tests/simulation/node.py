@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
 from eagleray.broker.controller.nodes import NodeRegistration
-from eagleray.broker.log import Appended, Isolation, LogConfig, PartitionLog, Rejection
+from eagleray.broker.log import Appended, Isolation, LogConfig, LogError, PartitionLog, Rejection
 from eagleray.broker.replication.controlling import NodeCame
 from eagleray.broker.replication.electing import Rules
 from eagleray.broker.replication.events import (
@@ -35,6 +35,7 @@ from tests.simulation.parts import (
     ReadAnswer,
     ReadRequest,
 )
+from tests.support.faults import ProcessKilled
 from tests.support.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
@@ -89,9 +90,36 @@ class SimulatedNode:
         self.is_up = True
         self._is_paused = False
         self.process += 1
+        self._guarded(self._open)
+
+    def _open(self) -> None:
         self.log = PartitionLog.open(self.disk, "/log", LOG_CONFIG, now_ms=self.now_ms)
         self._begin_life()
         self._tick_of(self.process)()
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Do something that the disk may not survive: what a log cannot go on after, a new process has to."""
+        try:
+            action()
+        except ProcessKilled:
+            self.world.schedule.fired["death in the middle of a write"] += 1
+            self._die_and_restart()
+        except LogError:
+            self.world.schedule.fired["error of a disk"] += 1
+            if self.log is None:
+                self._die_and_restart()
+        if self.log is not None and not self.log.is_online:
+            self.world.schedule.fired["log offline"] += 1
+            self._die_and_restart()
+
+    def _die_and_restart(self) -> None:
+        self.crash(loses_power=False)
+        self.world.schedule.after(self.world.schedule.chance.randint(1, 300), lambda: self.is_up or self.start())
+
+    def delete_records(self, before_offset: int) -> None:
+        log = self.log
+        if log is not None:
+            self._guarded(lambda: log.delete_records(before_offset) and None)
 
     def _begin_life(self) -> None:
         """Begin as somebody whom nobody knows: nothing is led or followed until the controller has answered."""
@@ -124,7 +152,8 @@ class SimulatedNode:
             self._is_paused = False
             missed, self._missed = self._missed, []
             for action in missed:
-                action()
+                if self.is_up:
+                    self._guarded(action)
 
     # What comes
 
@@ -136,7 +165,7 @@ class SimulatedNode:
         if self._is_paused:
             self._missed.append(action)
         else:
-            action()
+            self._guarded(action)
 
     def _handle(self, source: object, message: Any) -> None:
         match message:
@@ -246,7 +275,11 @@ class SimulatedNode:
             self.world.schedule.fired[f"produce refused: {code.name}"] += 1
             self._send(client, ProduceAnswer(request.request_id, code))
             return
-        result = self._append(request, leader.leader_epoch)
+        try:
+            result = self._append(request, leader.leader_epoch)
+        except LogError:
+            self._send(client, ProduceAnswer(request.request_id, ErrorCode.KAFKA_STORAGE_ERROR))
+            raise
         if isinstance(result, Rejection):
             self._send(client, ProduceAnswer(request.request_id, result.error_code))
             return

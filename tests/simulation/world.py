@@ -78,6 +78,7 @@ class World:
         if not self.controller.is_up:
             self.controller.start()
         for node in self.nodes.values():
+            node.disk.mend()
             node.wake()
             if not node.is_up:
                 node.start()
