@@ -256,11 +256,11 @@ class PartitionLog(ReadableLog):
         """Drop everything and go on, empty, at an offset: for a follower that shares nothing with its leader's log.
 
         `producers` is what the leader's `producers_before` says of that offset, so that a repeat of what was deleted
-        since is known for one here too. Whatever a crash leaves of it is a log that a leader would have restarted as
-        well: a beginning of the old one, or an empty one.
+        since is known for one here too. A crash leaves a beginning of the old log, or an empty one; it ends at the
+        offset, or at the old end where that comes first, so that no offset is given away twice.
         """
         self._availability.require()
-        self.truncate(self.log_start_offset, now_ms=now_ms)
+        self.truncate(max(offset, self.log_start_offset), now_ms=now_ms)
         with self._availability.or_offline("beginning anew"):
             # It is the first to be written, so that a log that begins at the offset always has it.
             self._metadata.write_snapshot(offset, decode_snapshot(producers) or ())
@@ -269,7 +269,7 @@ class PartitionLog(ReadableLog):
             # The segment that goes may begin below what is new and above it; neither may be trusted by mistake.
             oldest = min(self.recovery_point, self.segments[0].base_offset, offset)
             self._write_checkpoint(recovery_point=oldest)
-            # No record is left that these could speak of, so that a crash from here on loses nothing by their absence.
+            # No record counts any more that these could speak of, so a crash from here on loses nothing by it.
             self.epochs.clear()
             self._metadata.write_epochs(self.epochs)
             self._metadata.remove_snapshots_but((offset,))

@@ -10,11 +10,12 @@ from tests.simulation.world import simulate
 MOST_SEEDS = 150
 
 FIRST_SEEDS = {
-    "follower that begins anew without producers": 60,
-    "lease that never ends": 10,
-    "election outside of the in-sync set": 35,
-    "high watermark without the proposed set": 28,
-    "answers of another life": 8,
+    "follower that trusts its tail": 105,
+    "follower that begins anew without producers": 88,
+    "follower that takes what is meant for another life": 108,
+    "lease that never ends": 55,
+    "election outside of the in-sync set": 78,
+    "answers of another life": 52,
 }
 """Where to begin to look for what is rare, so that the tests are quick."""
 

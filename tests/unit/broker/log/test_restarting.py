@@ -57,6 +57,7 @@ def test_a_crash_at_any_step_leaves_a_beginning_of_the_old_log_or_an_empty_one(
         left = _open(crashed)
         assert old.startswith(everything(left))
         assert left.log_start_offset <= left.high_watermark <= left.log_end_offset
+        assert left.log_end_offset >= min(offset, 4)
         left.restart_at(offset, now_ms=NOW_MS)
         assert (left.log_start_offset, left.log_end_offset, left.epochs.latest_epoch) == (offset, offset, -1)
         assert left.producers.get(7) is None
