@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import PartitionLog
+from eagleray.broker.log import Flush, PartitionLog
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.events import NO_LEADER_EPOCH, LeaderEffect, Push, PushAnswered, Resigned
 from eagleray.broker.replication.follower import ReplicationFollower
@@ -99,6 +99,9 @@ class PartitionReplica:
 
     def _begin(self, state: PartitionImage, min_insync_replicas: int) -> ReplicationLeader:
         self.resigned = None
+        if self.log.config.flush is Flush.COMMIT:
+            # What the last life wrote and did not flush counts for nothing until it is.
+            self.log.flush()
         self.leader = self.leader_type(
             self.partition,
             self._node_id,

@@ -43,6 +43,10 @@ class SimulatedController:
         self._machine = self._world.parts.controller_type(CONFIG, self.image, self._world.schedule.now_ms)
         self._tick_in(self._life)
 
+    def start_unless_up(self) -> None:
+        if not self.is_up:
+            self.start()
+
     def crash(self) -> None:
         self.is_up = False
 

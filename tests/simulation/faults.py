@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from eagleray.broker.log import Flush
 from tests.simulation.network import Weather
 from tests.simulation.schedule import Schedule
 from tests.support.faults import Fault, Outcome
@@ -24,6 +25,7 @@ class Climate(msgspec.Struct, frozen=True):
     replication_factor: int
     least_in_sync: int
     is_skewed: bool
+    flush: Flush
 
     @classmethod
     def draw(cls, schedule: Schedule) -> "Climate":
@@ -43,6 +45,7 @@ class Climate(msgspec.Struct, frozen=True):
             factor,
             min(factor, chance.choice([1, 2, 2])),
             chance.random() < 0.5,
+            chance.choice([Flush.OS, Flush.OS, Flush.COMMIT]),
         )
 
 
@@ -90,12 +93,37 @@ class Faults:
             node.start()
 
     def lose_power(self) -> None:
-        """Only where what one machine loses is elsewhere: somebody else has to be in sync, and nobody else has lost."""
-        state = self._world.controller.state
-        has_spare = self._climate.least_in_sync >= 2 and len(state.isr) >= 2
-        is_whole = all(not node.has_lost or not node.is_registered for node in self._world.nodes.values())
-        if has_spare and is_whole and not any(node.has_lost for node in self._world.nodes.values()):
+        """Without flushes only where what one machine loses is elsewhere; with them anywhere."""
+        if self._climate.flush is Flush.COMMIT or self._can_lose_one():
             self.crash(loses_power=True)
+
+    def replace_machine(self) -> None:
+        node = self._pick()
+        if node.is_up and self._can_lose_one():
+            self._fired("loss of a machine", node)
+            node.crash(loses_power=True)
+            node.replace_disk()
+            self._schedule.after(self._schedule.chance.choice([5, 500, 3000]), lambda: self._restart(node))
+
+    def _can_lose_one(self) -> bool:
+        """Whether somebody else is in sync, and nobody is still about to tell what it has lost."""
+        has_spare = self._climate.least_in_sync >= 2 and len(self._world.controller.state.isr) >= 2
+        return has_spare and not any(node.has_lost for node in self._world.nodes.values())
+
+    def stop_everybody(self) -> None:
+        """The whole cluster goes down, and comes back in any order."""
+        self._schedule.fired["crash of everybody"] += 1
+        loses_power = self._climate.flush is Flush.COMMIT and self._schedule.happens(0.5)
+        self._schedule.fired["loss of power everywhere"] += loses_power
+        self._world.controller.crash()
+        for node in self._world.nodes.values():
+            if node.is_up:
+                node.crash(loses_power=loses_power)
+            self._schedule.after(self._schedule.chance.randint(1, 2500), self._restarting(node))
+        self._schedule.after(self._schedule.chance.randint(1, 2500), self._world.controller.start_unless_up)
+
+    def _restarting(self, node: "SimulatedNode") -> Callable[[], None]:
+        return lambda: self._restart(node)
 
     def pause(self) -> None:
         node = self._pick()
@@ -132,7 +160,7 @@ class Faults:
         if controller.is_up:
             self._fired("crash of the controller")
             controller.crash()
-            self._schedule.after(self._schedule.chance.choice([5, 300, 1200]), controller.start)
+            self._schedule.after(self._schedule.chance.choice([5, 300, 1200]), controller.start_unless_up)
 
     def delete_records(self) -> None:
         """Somebody deletes the beginning of the log, which a follower that is away may still need."""
@@ -160,6 +188,8 @@ class Faults:
 FAULTS: dict[str, Callable[[Faults], None]] = {
     "crash": Faults.crash,
     "lose power": Faults.lose_power,
+    "replace machine": Faults.replace_machine,
+    "stop everybody": Faults.stop_everybody,
     "pause": Faults.pause,
     "part one way": Faults.part_one_way,
     "part both ways": Faults.part_both_ways,

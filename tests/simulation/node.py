@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
 from eagleray.broker.controller.nodes import NodeRegistration
-from eagleray.broker.log import Appended, Isolation, LogConfig, LogError, PartitionLog, Rejection
+from eagleray.broker.log import Appended, Flush, Isolation, LogConfig, LogError, PartitionLog, Rejection
 from eagleray.broker.replication.controlling import NodeCame
 from eagleray.broker.replication.electing import Rules
 from eagleray.broker.replication.events import (
@@ -41,7 +41,6 @@ from tests.support.simulated_disk import SimulatedDisk
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-LOG_CONFIG = LogConfig(segment_bytes=2048, index_interval_bytes=200)
 PRODUCE_TIMEOUT_MS = 600
 TICK_MS = 40
 _BOOT_MS = 1_700_000_000_000
@@ -93,7 +92,8 @@ class SimulatedNode:
         self._guarded(self._open)
 
     def _open(self) -> None:
-        self.log = PartitionLog.open(self.disk, "/log", LOG_CONFIG, now_ms=self.now_ms)
+        config = LogConfig(segment_bytes=2048, index_interval_bytes=200, flush=self.world.climate.flush)
+        self.log = PartitionLog.open(self.disk, "/log", config, now_ms=self.now_ms)
         self._begin_life()
         self._tick_of(self.process)()
 
@@ -140,9 +140,15 @@ class SimulatedNode:
             chance = self.world.schedule.chance
             kept = chance.choice([0.0, 0.5, 0.95])
             self.disk.lose_power(lambda: chance.random() < kept)
-            self.has_lost = True
+            # What is flushed before it is acknowledged cannot be lost by this.
+            self.has_lost = self.has_lost or self.world.climate.flush is Flush.OS
         else:
             self.disk.crash_process()
+
+    def replace_disk(self) -> None:
+        """Come back with an empty disk, as a new machine in place of one that is gone."""
+        self.disk = SimulatedDisk()
+        self.has_lost = True
 
     def pause(self) -> None:
         self._is_paused = True
@@ -295,6 +301,8 @@ class SimulatedNode:
         else:
             batches = split_batches(request.records)
             results = self.log.append(batches, leader_epoch=leader_epoch, now_ms=self.now_ms)
+        if self.world.climate.flush is Flush.COMMIT:
+            self.log.flush()
         return results[0]
 
     def _acknowledge(self, effect: Replicated) -> None:

@@ -56,6 +56,7 @@ class World:
         while self.schedule.now_ms < TROUBLED_MS and not self._is_done():
             self._step()
         self._heal()
+        self.checks.step()
         until_ms = self.schedule.now_ms + HEALED_MS
         while not self._is_well():
             if self.schedule.now_ms > until_ms:
@@ -75,8 +76,7 @@ class World:
         self._faults.is_over = True
         self.network.weather = Weather()
         self.network.heal()
-        if not self.controller.is_up:
-            self.controller.start()
+        self.controller.start_unless_up()
         for node in self.nodes.values():
             node.disk.mend()
             node.wake()

@@ -1,6 +1,7 @@
 """A replica changes its part as metadata and pushes tell it, and never leads twice at an epoch."""
 
 from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.log import Flush
 from eagleray.broker.replication.events import Resigned
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
@@ -23,6 +24,13 @@ def test_it_leads_what_metadata_gives_it_and_tells_its_followers() -> None:
     assert set(pushes_in(learn(one, LED_HERE))) == {2}
     assert one.leader is not None
     assert one.leader_epoch == one.leader.leader_epoch == 5
+
+
+def test_with_flush_commit_what_an_earlier_life_wrote_is_flushed_before_it_is_led() -> None:
+    log = write(open_log(flush=Flush.COMMIT), 1, 1)
+    one = PartitionReplica(PARTITION, 1, LIVES[1], log, lease=held_lease(), config=CONFIG)
+    learn(one, PartitionImage(1, 5, (1,), (1,)))
+    assert (log.recovery_point, log.high_watermark) == (2, 2)
 
 
 def test_it_follows_when_another_leads_and_forgets_older_news() -> None:
