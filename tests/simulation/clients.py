@@ -101,7 +101,8 @@ class SimulatedProducer:
             self._accepted(message.base_offset)
             self._left -= 1
             self._attempt += 1
-            self._world.schedule.after(self._world.schedule.chance.randint(0, 30), self._next)
+            pause_ms = self._world.schedule.chance.randint(0, self._world.climate.longest_pause_ms)
+            self._world.schedule.after(pause_ms, self._next)
         elif message.error_code in RETRIED:
             self._attempt += 1
             self._world.schedule.after(

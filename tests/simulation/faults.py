@@ -26,6 +26,8 @@ class Climate(msgspec.Struct, frozen=True):
     least_in_sync: int
     is_skewed: bool
     flush: Flush
+    longest_pause_ms: int
+    """How long producers think between two batches."""
 
     @classmethod
     def draw(cls, schedule: Schedule) -> "Climate":
@@ -35,7 +37,7 @@ class Climate(msgspec.Struct, frozen=True):
             duplication=chance.choice([0, 0, 0.05, 0.2]),
             delay=chance.choice([0, 0, 0.03, 0.15]),
         )
-        kinds = tuple(kind for kind in FAULTS if chance.random() < 0.5) or ("crash",)
+        kinds = tuple(chance.sample(list(FAULTS), chance.choice([2, 4, 6, 8])))
         factor = chance.choice([1, 2, 3, 3, 3, 3])
         return cls(
             weather,
@@ -46,6 +48,7 @@ class Climate(msgspec.Struct, frozen=True):
             min(factor, chance.choice([1, 2, 2])),
             chance.random() < 0.5,
             chance.choice([Flush.OS, Flush.OS, Flush.COMMIT]),
+            chance.choice([20, 150, 400]),
         )
 
 

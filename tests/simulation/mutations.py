@@ -61,13 +61,6 @@ class FollowerThatAnswersBeforeItAppends(ReplicationFollower):
         return super()._answer(push, error_code, claimed)
 
 
-class FollowerThatTakesWhatIsMeantForAnotherLife(ReplicationFollower):
-    """Begins anew because its last life should have."""
-
-    def _is_meant_for(self, push: Push) -> bool:
-        return True
-
-
 class FollowerWithoutProducers(ReplicationFollower):
     """Begins anew without the producers whose records it will never see."""
 
@@ -159,7 +152,6 @@ MUTATIONS: dict[str, Parts] = {
     "follower that trusts its tail": _with_follower(FollowerThatTrustsItsTail),
     "follower that answers before it appends": _with_follower(FollowerThatAnswersBeforeItAppends),
     "follower that begins anew without producers": _with_follower(FollowerWithoutProducers),
-    "follower that takes what is meant for another life": _with_follower(FollowerThatTakesWhatIsMeantForAnotherLife),
     "leader that does not wait for followers": _with_leader(LeaderThatDoesNotWait),
     "leader that replies at once": _with_leader(LeaderThatRepliesAtOnce),
     "leader that takes in too early": _with_leader(LeaderThatTakesInTooEarly),

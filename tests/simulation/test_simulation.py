@@ -6,8 +6,8 @@ import pytest
 
 from tests.simulation.world import simulate
 
-GROUPS = 4
-SEEDS_EACH = 30
+GROUPS = 2
+SEEDS_EACH = 50
 
 WHAT_GOES_WRONG = [
     "clock skewed",
