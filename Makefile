@@ -20,10 +20,11 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check format bench bench-txn bench-kafka torture simulate fuzz fuzz-messages fuzz-records lock clean
+.PHONY: help setup java demo test test-cluster check format bench bench-txn bench-kafka bench-spark torture simulate \
+    fuzz fuzz-messages fuzz-records wheel lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed java ## Create the virtual environment, install everything into it, find Java
 
@@ -32,6 +33,9 @@ demo: setup ## Stream orders through Spark exactly once, while processes are kil
 
 test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
 	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) --dist loadgroup --basetemp=$(BUILD)/test-files $(ARGS)
+
+test-cluster: setup ## Run the tests that `ray up` machines; they are part of `make test` as well
+	$(WITH_JAVA) $(BIN)/pytest --basetemp=$(BUILD)/test-files $(ARGS) tests/deploy
 
 check: $(VENV)/.installed ## Check format, lint, types and layers
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
@@ -53,6 +57,9 @@ bench-kafka: setup ## Measure beside a real Apache Kafka; PARTS="txn1 fetch" TAR
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.kafka $(PARTS) $(if $(TARGETS),--targets $(TARGETS)) \
 	    $(if $(ROUNDS),--rounds $(ROUNDS))
 
+bench-spark: setup ## Measure beside Spark's own Kafka connector; PARTS="read-sum write" ROWS=100000 ROUNDS=1
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.spark $(PARTS) $(if $(ROWS),--rows $(ROWS)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
 torture: setup ## Kill actors and clients at random and check what is left; SECONDS=600 SEED=1
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
@@ -65,6 +72,12 @@ fuzz-messages fuzz-records: fuzz-%: $(VENV)/.fuzz-installed
 	@mkdir -p $(BUILD)/fuzz/$*/corpus
 	$(BIN)/python fuzz/fuzz_$*.py -max_total_time=$(SECONDS) -print_final_stats=1 \
 	    -artifact_prefix=$(BUILD)/fuzz/$*/ $(BUILD)/fuzz/$*/corpus
+
+wheel: $(VENV)/.installed ## Build the wheel that cluster.yaml installs, in dist/
+	rm -rf $(BUILD)/wheel
+	@mkdir -p $(BUILD)/wheel
+	@printf '[build]\nbuild_base = %s\n[egg_info]\negg_base = %s\n' $(BUILD)/wheel $(BUILD)/wheel >$(BUILD)/wheel/distutils.cfg
+	DIST_EXTRA_CONFIG=$(BUILD)/wheel/distutils.cfg $(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 lock: $(VENV)/.uv-$(UV_VERSION) ## Pin the newest versions that pyproject.toml allows
 	scripts/compile_constraints.sh $(VENV) constraints.txt

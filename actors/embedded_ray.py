@@ -6,11 +6,13 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import ray
-from ray._private import ray_constants
+from ray._private import ray_constants, services
 from ray._private import worker as ray_worker
 
 _log = logging.getLogger(__name__)
@@ -18,6 +20,9 @@ _log = logging.getLogger(__name__)
 LOOPBACK: Final = "127.0.0.1"
 _OBJECT_STORE_BYTES: Final = 100 * 1024 * 1024
 """The least that Ray takes without complaint; messages do not pass through the object store."""
+
+
+_START_S: Final = 150.0
 
 
 class EmbeddedRay:
@@ -37,19 +42,23 @@ class EmbeddedRay:
         # Sockets have short names, and Ray puts them deep into this directory.
         self._temporary = tempfile.mkdtemp(prefix="er-")
         try:
-            ray.init(
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.WARNING,
-                object_store_memory=_OBJECT_STORE_BYTES,
-                _node_ip_address=LOOPBACK,
-                _temp_dir=self._temporary,
-                # Ray would run the nodes behind everything else on the machine, clients included.
-                _system_config={"worker_niceness": 0},
-            )
+            with _patience():
+                self._start()
         except BaseException:
             self.close()
             raise
+
+    def _start(self) -> None:
+        ray.init(
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+            object_store_memory=_OBJECT_STORE_BYTES,
+            _node_ip_address=LOOPBACK,
+            _temp_dir=self._temporary,
+            # Ray would run the nodes behind everything else on the machine, clients included.
+            _system_config={"worker_niceness": 0},
+        )
 
     def close(self) -> None:
         """End Ray, where it was started here."""
@@ -58,6 +67,31 @@ class EmbeddedRay:
         ray.shutdown()
         shutil.rmtree(self._temporary, ignore_errors=True)
         self._temporary = None
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Wait longer for Ray's own processes than Ray does: on a busy machine they take more than its half a minute.
+
+    It gives up in the middle, then, and leaves behind what it had started.
+    """
+    get_node = services.get_node
+
+    def get_node_patiently(*arguments: object) -> object:
+        deadline = time.monotonic() + _START_S
+        while True:
+            try:
+                return get_node(*arguments)  # type: ignore[no-untyped-call] # Ray has not typed it
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    services.get_node = get_node_patiently
+    try:
+        yield
+    finally:
+        services.get_node = get_node
 
 
 def _stay_on_loopback() -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import time
+from contextlib import suppress
 from typing import Any, Final
 
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REQUESTS
@@ -17,6 +18,7 @@ from eagleray.actors.lanes.sessions import Receiver, Sessions
 from eagleray.actors.logs import DirectoryLock, PartitionLocked
 from eagleray.actors.memory import collect_garbage_rarely, keep_freed_memory
 from eagleray.actors.metadata_queries import MetadataQueries
+from eagleray.actors.ports import ports_to_try
 from eagleray.actors.roles import SHELLS
 from eagleray.actors.settings import listener_config
 from eagleray.actors.shell import Shell, Supervisor
@@ -118,20 +120,22 @@ class Node:
         return DirectSession(self.sessions, token=spec.token, node_id=spec.node_id, incarnation=self.incarnation)
 
     async def _listen(self) -> None:
-        """Listen at the port of the last life, where that is free."""
+        """Listen at the first port that is free, and remember it for the next life."""
         file_system = LocalFileSystem()
         path = self._path("port")
         last_port = int(file_system.read_bytes(path)) if file_system.exists(path) else 0
-        for port in (self.spec.port or last_port, 0):
-            try:
-                self.port = await self.listener.listen(self.spec.bind_host or self.spec.host, port)
-            except OSError:
-                if port in (0, self.spec.port):
-                    raise
-            else:
+        *others, last_resort = ports_to_try(self.spec, last_port)
+        for port in others:
+            with suppress(OSError):
+                self.port = await self._listen_at(port)
                 break
+        else:
+            self.port = await self._listen_at(last_resort)
         if self.port != last_port:
             write_atomically(file_system, path, str(self.port).encode())
+
+    async def _listen_at(self, port: int) -> int:
+        return await self.listener.listen(self.spec.bind_host or self.spec.host, port)
 
     async def _tick(self) -> None:
         while True:

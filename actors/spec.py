@@ -32,3 +32,6 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     lane: Lane = Lane.DIRECT
     port: int = 0
     """Where to listen; with 0 the port of the node's last life, or any that is free."""
+
+    port_range: tuple[int, int] | None = None
+    """The lowest and the highest port to choose from, where a firewall lets no others through."""

@@ -15,6 +15,7 @@ from eagleray.actors.embedded_ray import address_of_this_node
 from eagleray.actors.lanes.frames import TOKEN_BYTES
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
 from eagleray.actors.logs import DirectoryLock, PartitionLocked
+from eagleray.actors.ports import PortRange
 from eagleray.actors.settings import check_settings
 from eagleray.actors.spec import CONTROLLER_NODE_ID
 from eagleray.actors.supervision import (
@@ -80,14 +81,17 @@ async def start_cluster(
     host: str | None = None,
     advertised_host: str | None = None,
     port: int = 0,
+    port_range: PortRange | None = None,
 ) -> Contact:
     """Start the nodes of a cluster on this Ray node, with what its data directory holds; return when all have joined.
 
     `host` is the address that all nodes listen at, by default that of the Ray node; `advertised_host` is what clients
     and other nodes are told, by default the same, or the Ray node's where nodes listen at every address. `port` is
-    where the bootstrap node listens; with 0 it is the one of its last life, or any that is free.
+    where the bootstrap node listens; with 0 it is the one of its last life, or any that is free. `port_range` is where
+    the others listen, and the bootstrap node too where it has no port of its own.
     """
     check_settings(settings)
+    _check_enough(port_range, len(plan))
     data_dir = os.path.abspath(data_dir)
     _check_is_free(name, data_dir)
     spec = ClusterSpec(
@@ -100,6 +104,7 @@ async def start_cluster(
         lane=lane,
         ray_node=ray.get_runtime_context().get_node_id(),
         ports={bootstrap_node(plan): port},
+        port_range=None if port_range is None else (port_range.low, port_range.high),
     )
     supervisor = RaySupervisor(spec)
     # All at once: the nodes wait for the controller to know them, and starting processes takes the longest.
@@ -126,6 +131,14 @@ async def start_cluster(
 def advertised_for(host: str | None) -> str:
     """What others connect to, where nodes listen at this address."""
     return address_of_this_node() if not host or host in EVERY_ADDRESS else host
+
+
+def _check_enough(ports: PortRange | None, node_count: int) -> None:
+    if ports is not None and len(ports) < node_count:
+        raise CannotStart(
+            f"the ports {ports.low}-{ports.high} are too few for {node_count} nodes; give each of them one, "
+            "and some more for topics whose partitions have a node of their own"
+        )
 
 
 def _check_is_free(name: str, data_dir: str) -> None:

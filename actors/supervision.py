@@ -52,7 +52,10 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     lane: Lane = Lane.DIRECT
     ray_node: str = ""
     ports: dict[int, int] = msgspec.field(default_factory=dict)
-    """Where nodes have to listen that are known to the outside; the others take any port."""
+    """Where nodes have to listen that are known to the outside."""
+
+    port_range: tuple[int, int] | None = None
+    """Where the others listen; any port is good where there is no range."""
 
     def node(self, planned: PlannedNode) -> NodeSpec:
         """What one of its nodes is told."""
@@ -67,6 +70,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
             settings=self.settings,
             lane=self.lane,
             port=self.ports.get(planned.node_id, 0),
+            port_range=self.port_range,
         )
 
 

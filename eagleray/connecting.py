@@ -9,6 +9,7 @@ import msgspec
 from eagleray.actors.contact import Contact
 from eagleray.actors.embedded_ray import EmbeddedRay
 from eagleray.actors.lanes.peers import Lane, Peers
+from eagleray.actors.ports import PortRange
 from eagleray.actors.starting import find_cluster, plan_of, start_cluster
 from eagleray.actors.supervision import find_actor
 from eagleray.client.cluster import AsyncCluster
@@ -31,6 +32,7 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None = None
     advertised_host: str | None = None
     port: int = 0
+    port_range: PortRange | None = None
 
 
 def join_ray(address: str | None) -> EmbeddedRay:
@@ -56,6 +58,7 @@ async def start_nodes(options: StartOptions) -> Contact:
         host=options.host,
         advertised_host=options.advertised_host,
         port=options.port,
+        port_range=options.port_range,
     )
 
 

@@ -8,6 +8,7 @@ contact, which travels with the plan; only a process without one joins Ray to lo
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from pathlib import Path
 from typing import Final
@@ -49,6 +50,8 @@ class Whereabouts(msgspec.Struct, frozen=True):
         cluster = _connections.get(key)
         if cluster is None:
             cluster = _connections[key] = _open(self.cluster, self.found().contact)
+            # Spark's workers collect garbage after every task, of all that was ever loaded unless it is set apart.
+            gc.freeze()
         return cluster
 
     def found(self) -> Whereabouts:

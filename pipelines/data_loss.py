@@ -77,10 +77,11 @@ def plan_ranges(
     """Return the ranges of the batch from `start` to `end`, both from the checkpoint, in the order of partitions.
 
     The batch may be one that was planned by a driver which has died, long ago: what it was to read is compared with
-    what there is. Ranges may be empty; `split` drops these.
+    what there is. Ranges may be empty; `split` drops these. The start of a first batch is looked up anew when it is run
+    again, so that it may have partitions which have come after its end was planned: they are left to the next batch.
     """
     losses = Losses()
-    _note_gone((start.keys() - end.keys()) | (end.keys() - bounds.keys()), losses)
+    _note_gone((start.keys() | end.keys()) - bounds.keys(), losses)
     ranges = []
     for partition in sorted(end.keys() & bounds.keys()):
         begin = _begin(partition, start.get(partition), bounds[partition], losses)

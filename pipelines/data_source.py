@@ -61,15 +61,21 @@ class EaglerayDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Return the writer of a batch job."""
         options = SinkOptions.parse(self.options, streaming=False)
-        self._check_write(schema, options, overwrite=overwrite)
+        check_sink_schema(schema, options.topic)
+        if overwrite:
+            raise OptionError("Topics can only be added to. Use .mode('append').")
         writer = BatchWriter(options, self._where(options))
         self._check_topic(options)
         return writer
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
-        """Return the writer of a stream."""
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, ARG002 - Spark's name
+        """Return the writer of a stream.
+
+        Spark asks to overwrite for outputMode("complete"), where each batch has the whole result. It is added to the
+        topic, as Spark's own Kafka sink does it; Python's data sources have no other mode for aggregations.
+        """
         options = SinkOptions.parse(self.options, streaming=True)
-        self._check_write(schema, options, overwrite=overwrite)
+        check_sink_schema(schema, options.topic)
         writer = StreamWriter(options, self._where(options))
         self._check_topic(options)
         return writer
@@ -84,11 +90,6 @@ class EaglerayDataSource(DataSource):
                 f"The columns of the source `eagleray` are {expected.simpleString()}, but {schema.simpleString()} was "
                 "asked for. Leave out .schema(...) and select from what there is."
             )
-
-    def _check_write(self, schema: StructType, options: SinkOptions, *, overwrite: bool) -> None:
-        check_sink_schema(schema, options.topic)
-        if overwrite:
-            raise OptionError("Topics can only be added to. Use .mode('append'), or outputMode('append').")
 
     def _check_topic(self, options: SinkOptions) -> None:
         if options.topic is None:

@@ -65,7 +65,13 @@ def spark_session(
     scratch = tempfile.mkdtemp(prefix="eagleray-spark-")
     try:
         _choose_python()
-        settings = {**DEFAULT_SETTINGS, **_scratch_settings(scratch, log_level), **_addresses(), **(config or {})}
+        settings = {
+            **DEFAULT_SETTINGS,
+            **_scratch_settings(scratch, log_level),
+            **_one_machine_settings(scratch),
+            **_addresses(),
+            **(config or {}),
+        }
         spark: SparkSession = raydp.init_spark(
             name, executors, cores, memory, fault_tolerant_mode=False, configs=settings
         )
@@ -106,6 +112,13 @@ def _scratch_settings(scratch: str, log_level: str) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData",
         "spark.executor.extraJavaOptions": "-XX:-UsePerfData",
     }
+
+
+def _one_machine_settings(scratch: str) -> dict[str, str]:
+    """Let executors use the same place, where they are sure to be on this machine."""
+    if address_of_this_node() != LOOPBACK:
+        return {}
+    return {"spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"}
 
 
 def _choose_python() -> None:

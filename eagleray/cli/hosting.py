@@ -19,7 +19,7 @@ from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import PlannedNode
 from eagleray.cli import records, session
 from eagleray.cli.complaints import Complaint
-from eagleray.cli.hosting_commands import StartRequest
+from eagleray.cli.hosting_commands import StartRequest, check, ports_of
 from eagleray.cli.options import Connection
 from eagleray.connecting import StartOptions, start_nodes
 
@@ -60,8 +60,12 @@ async def _host(request: StartRequest, on_ready: OnReady, stop_wanted: threading
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     if stop_wanted.is_set():
         return
-    name = request.connection.name
-    await _refuse_second(name)
+    running = await _find_running(request.connection.name)
+    if running is not None:
+        _leave_alone(request)
+        on_ready(_bootstrap(running))
+        return
+    check(request)
     starting = asyncio.create_task(_start(request))
     waiting = asyncio.create_task(stopping.wait())
     try:
@@ -84,16 +88,21 @@ async def _host(request: StartRequest, on_ready: OnReady, stop_wanted: threading
             await _stop(request)
 
 
-async def _refuse_second(name: str) -> None:
+async def _find_running(name: str) -> Contact | None:
     try:
         async with asyncio.timeout(_ASK_S):
-            await find_quietly(name)
+            return await find_quietly(name)
     except (ClusterNotFound, TimeoutError, Unanswered):
-        return
-    raise Complaint(
-        f"a cluster named {name!r} runs already on this Ray cluster; stop it with `eagleray stop --name {name}`, "
-        "or choose another --name."
-    )
+        return None
+
+
+def _leave_alone(request: StartRequest) -> None:
+    name = request.connection.name
+    if not request.unless_running:
+        raise Complaint(
+            f"a cluster named {name!r} runs already on this Ray cluster; stop it with `eagleray stop --name {name}`, "
+            "or choose another --name."
+        )
 
 
 def _plan(request: StartRequest) -> tuple[PlannedNode, ...]:
@@ -113,6 +122,7 @@ async def _start(request: StartRequest) -> Contact:
                 host=request.listen.rpartition(":")[0],
                 advertised_host=request.advertise,
                 port=int(request.listen.rpartition(":")[2]),
+                port_range=ports_of(request),
             )
         )
     except CannotStart as error:

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from eagleray.actors.ports import PortRange
 from eagleray.actors.settings import check_settings
 from eagleray.cli import background, records
 from eagleray.cli.complaints import Complaint
@@ -40,11 +41,13 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     connection: Connection
     listen: str
     advertise: str | None = None
+    node_ports: str | None = None
     data_dir: str
     layout: str = "separate"
     leaders: int | None = None
     coordinators: int | None = None
     settings: dict[str, str] = msgspec.field(default_factory=dict)
+    unless_running: bool = False
 
 
 def add_to(app: typer.Typer) -> None:
@@ -55,6 +58,7 @@ def add_to(app: typer.Typer) -> None:
             "eagleray start --data-dir ./data --detach && eagleray status && eagleray stop",
             "eagleray start --data-dir ./data --listen 0.0.0.0:9092 --advertise broker.example.com",
             "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --flush commit",
+            "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --unless-running",
         )
     )(start)
     app.command(epilog=examples("eagleray stop", "eagleray stop --name billing"))(stop)
@@ -70,6 +74,12 @@ def start(
         str | None,
         typer.Option(
             "--advertise", metavar="HOST", help="What clients are told to connect to, if not that of --listen."
+        ),
+    ] = None,
+    node_ports: Annotated[
+        str | None,
+        typer.Option(
+            "--node-ports", metavar="LOW-HIGH", help="Where the other nodes listen, for a firewall; else at any port."
         ),
     ] = None,
     layout: Annotated[
@@ -88,6 +98,9 @@ def start(
     ] = None,
     config: Settings = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when it runs; `eagleray stop` ends it.")] = False,
+    unless_running: Annotated[
+        bool, typer.Option("--unless-running", help="Leave a cluster of this name alone that runs, and succeed.")
+    ] = False,
     name: Name = "default",
     address: Address = None,
 ) -> None:
@@ -100,13 +113,20 @@ def start(
         connection=Connection(name, address),
         listen=listen,
         advertise=advertise,
+        node_ports=node_ports,
         data_dir=os.path.abspath(data_dir),
         layout=str(layout),
         leaders=leaders,
         coordinators=coordinators,
         settings=settings_of(config) | ({} if flush is None else {"flush": str(flush)}),
+        unless_running=unless_running,
     )
-    _check(request)
+    running = kept_here(name) if address is None else None
+    if unless_running and running is not None:
+        print_ready(running.bootstrap)
+        return
+    if not (unless_running and address):
+        check(request)
     if detach and address is None:
         print_ready(background.start(request, background.command_of(request)))
         note(f"cluster {name} runs in the background; `eagleray stop --name {name}` ends it")
@@ -124,17 +144,32 @@ def print_ready(bootstrap: str) -> None:
     typer.get_text_stream("stdout").flush()
 
 
-def _check(request: StartRequest) -> None:
+def kept_here(name: str) -> records.ClusterRecord | None:
+    """The cluster of this name that a process on this machine keeps."""
+    running = records.load(name)
+    return running if running is not None and running.keeper_pid else None
+
+
+def check(request: StartRequest) -> None:
     """Complain now about what would go wrong in some other process later."""
-    running = records.load(request.connection.name)
-    if running is not None and running.keeper_pid:
+    running = kept_here(request.connection.name)
+    if running is not None:
         raise Complaint(
             f"a cluster named {running.name!r} runs already (pid {running.keeper_pid}, {running.data_dir}); "
             f"end it with `eagleray stop --name {running.name}`, or choose another --name."
         )
     check_settings(request.settings)
     _check_port(request.listen)
+    ports_of(request)
     _check_directory(request.data_dir)
+
+
+def ports_of(request: StartRequest) -> PortRange | None:
+    """The ports that nodes may take."""
+    try:
+        return None if request.node_ports is None else PortRange.parse(request.node_ports)
+    except ValueError as error:
+        raise Complaint(f"--node-ports: {error}.") from None
 
 
 def _check_port(listen: str) -> None:

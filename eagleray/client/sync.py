@@ -222,9 +222,14 @@ class SyncBranchWriter(Producer):
         super().__init__(thread, writer, config)
         self._writer = writer
 
-    def send_prepared(self, partition: TopicPartition, records: PreparedRecords) -> None:
-        """Take records that are laid out as one batch of a partition already; `seal` raises what became of them."""
-        self._run(self._writer.send_prepared(partition, records))
+    def send_prepared(self, batches: Iterable[tuple[TopicPartition, PreparedRecords]]) -> None:
+        """Take records that are laid out as batches of partitions already; `seal` raises what became of them."""
+
+        async def send() -> None:
+            for partition, records in batches:
+                await self._writer.send_prepared(partition, records)
+
+        self._run(send())
 
     def seal(self) -> SealedBranch:
         """Wait until everything is acknowledged; raise what was not. Nothing more can be sent after this."""

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,8 @@ from eagleray.cli.output import note
 from eagleray.cli.running import prepare_ray, prepare_to_join
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from eagleray.api import Cluster
 
 Local = Annotated[bool, typer.Option("--local", help="Start a cluster for it and end it afterwards.")]
@@ -62,3 +64,17 @@ def _local_cluster() -> Iterator[Cluster]:
         start(directory, name=name, layout="colocated") as cluster,
     ):
         yield cluster
+
+
+@contextmanager
+def quiet_spark(context: typer.Context, name: str, **sizes: Any) -> Iterator[SparkSession]:  # noqa: ANN401 - as spark_session has them
+    """Spark on the Ray that was joined; it keeps its log to itself, unless --debug asks for it.
+
+    What goes wrong is raised, and said in one line; Spark would print it as well, over two hundred.
+    """
+    from eagleray.pipelines.session import spark_session  # noqa: PLC0415 - loads Spark
+
+    with spark_session(name, address=None, **sizes) as spark:
+        if not context.find_root().params.get("debug"):
+            spark.sparkContext.setLogLevel("OFF")
+        yield spark

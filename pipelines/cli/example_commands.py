@@ -11,7 +11,7 @@ import typer
 from eagleray.cli.complaints import Complaint
 from eagleray.cli.options import Address, Connection, Json, Name, examples
 from eagleray.cli.output import note, print_json, print_table
-from eagleray.pipelines.cli.clusters import Local, cluster_of
+from eagleray.pipelines.cli.clusters import Local, cluster_of, quiet_spark
 from eagleray.pipelines.cli.running import showing
 from eagleray.pipelines.examples import EXAMPLES
 from eagleray.pipelines.jobs.errors import nearest
@@ -44,6 +44,7 @@ def list_examples(*, json: Json = False) -> None:
 
 
 def run_example(
+    context: typer.Context,
     example_name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(EXAMPLES)}.")],
     *,
     rows: Annotated[int, typer.Option("--rows", min=1, help="How many orders to generate.")] = 20_000,
@@ -61,7 +62,7 @@ def run_example(
     if example_name not in EXAMPLES:
         raise Complaint(f"there is no example {example_name!r}; {nearest(example_name, EXAMPLES)}")
     with cluster_of(Connection(name, address), local=local) as cluster:
-        outcome = _run(cluster, example_name, rows=rows, seed=seed, partitions=partitions, is_json=json)
+        outcome = _run(context, cluster, example_name, rows=rows, seed=seed, partitions=partitions, is_json=json)
     if json:
         print_json({"rows": outcome.rows, "facts": outcome.facts, "is_right": outcome.is_right})
     else:
@@ -70,15 +71,16 @@ def run_example(
         raise typer.Exit(1)
 
 
-def _run(cluster: Cluster, name: str, *, rows: int, seed: int, partitions: int, is_json: bool) -> Outcome:
+def _run(
+    context: typer.Context, cluster: Cluster, name: str, *, rows: int, seed: int, partitions: int, is_json: bool
+) -> Outcome:
     from eagleray.pipelines.examples import example  # noqa: PLC0415
     from eagleray.pipelines.examples.stage import Stage  # noqa: PLC0415 - loads Spark
-    from eagleray.pipelines.session import spark_session  # noqa: PLC0415
 
     note("starting Spark on the Ray cluster...")
     with (
         tempfile.TemporaryDirectory(prefix="eagleray-example-") as directory,
-        spark_session(name, address=None, config=ONE_CPU) as spark,
+        quiet_spark(context, name, config=ONE_CPU) as spark,
         showing(name, is_json=is_json) as on_batch,
     ):
         stage = Stage(

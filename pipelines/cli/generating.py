@@ -13,9 +13,11 @@ from rich.progress import track
 from eagleray.cli.complaints import Complaint
 from eagleray.cli.options import Address, Connection, Json, Name, examples
 from eagleray.cli.output import note, print_facts, print_json
-from eagleray.pipelines.cli.clusters import cluster_of
+from eagleray.pipelines.cli.clusters import cluster_of, quiet_spark
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from eagleray.api import Cluster
 
 _MOST_BY_PRODUCER: Final = 200_000
@@ -47,6 +49,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def generate(
+    context: typer.Context,
     *,
     topic: Annotated[str | None, typer.Option("--topic", help="Where to write; made where it is not there.")] = None,
     dataset: Annotated[DatasetName, typer.Option("--dataset", help="What to write.")] = DatasetName.ORDERS,
@@ -82,8 +85,12 @@ def generate(
     with cluster_of(Connection(name, address)) as cluster:
         cluster.admin.create_topic(topic, partitions=partitions, exist_ok=True)
         began = time.monotonic()
-        write = _by_producer if writer is Writer.PRODUCER else _by_spark
-        write(cluster, topic, str(dataset), seed, rows)
+        if writer is Writer.PRODUCER:
+            _by_producer(cluster, topic, str(dataset), seed, rows)
+        else:
+            note("starting Spark on the Ray cluster...")
+            with quiet_spark(context, f"generate-{topic}") as spark:
+                _by_spark(spark, cluster, topic, str(dataset), seed=seed, rows=rows)
         seconds = time.monotonic() - began
     totals = expected_totals(seed, rows)
     records = totals.orders if dataset is DatasetName.ORDERS else totals.payments
@@ -102,17 +109,16 @@ def _by_producer(cluster: Cluster, topic: str, dataset: str, seed: int, rows: in
     from eagleray.pipelines.datasets.producing import produce_slices, steps  # noqa: PLC0415
 
     written = produce_slices(cluster, topic, dataset=dataset, seed=seed, rows=rows)
-    for _ in track(written, "writing", total=steps(rows), console=Console(stderr=True), transient=True):
+    console = Console(stderr=True)
+    is_shown = console.is_terminal
+    for _ in track(written, "writing", total=steps(rows), console=console, transient=True, disable=not is_shown):
         pass
 
 
-def _by_spark(cluster: Cluster, topic: str, dataset: str, seed: int, rows: int) -> None:
+def _by_spark(spark: SparkSession, cluster: Cluster, topic: str, dataset: str, *, seed: int, rows: int) -> None:
     from eagleray.pipelines.datasets.spark import write_dataset  # noqa: PLC0415 - loads Spark
-    from eagleray.pipelines.session import spark_session  # noqa: PLC0415
 
-    note("starting Spark on the Ray cluster...")
-    with spark_session(f"generate-{topic}", address=None) as spark:
-        write_dataset(spark, topic, dataset=dataset, seed=seed, rows=rows, cluster=cluster.name)
+    write_dataset(spark, topic, dataset=dataset, seed=seed, rows=rows, cluster=cluster.name)
 
 
 def _write_merchants(path: str, seed: int) -> None:

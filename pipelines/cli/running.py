@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from eagleray.cli.options import Address, Connection, examples
 from eagleray.cli.output import note, print_facts
-from eagleray.pipelines.cli.clusters import cluster_of
+from eagleray.cli.running import prepare_to_join
+from eagleray.pipelines.cli.clusters import cluster_of, quiet_spark
 
 if TYPE_CHECKING:
     from eagleray.pipelines.jobs import JobFile
@@ -30,6 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(
+    context: typer.Context,
     job_file: Annotated[str, typer.Argument(metavar="JOB", help="The job file: TOML, or YAML.")],
     *,
     check: Annotated[bool, typer.Option("--check", help="Say whether the file is right, and run nothing.")] = False,
@@ -53,7 +56,7 @@ def run(
             f"{job_file} is right: {job.name} reads {_inputs(job)} and writes {job.sink.topic or 'to its topic column'}"
         )
         return
-    report = _run(job, Connection(name or job.cluster, address), is_json=json)
+    report = _run(context, job, Connection(name or job.cluster, address), is_json=json)
     if not json:
         _print(report)
 
@@ -62,20 +65,19 @@ def _inputs(job: JobFile) -> str:
     return ", ".join(job.source.topics) or f"topics like {job.source.pattern}"
 
 
-def _run(job: JobFile, connection: Connection, *, is_json: bool) -> PipelineReport:
-    import msgspec  # noqa: PLC0415
-
+def _run(context: typer.Context, job: JobFile, connection: Connection, *, is_json: bool) -> PipelineReport:
+    # Ray looks once, when it is loaded, at how it is to join; Spark on Ray loads it, and so may the job's own module.
+    prepare_to_join(connection)
     from eagleray.pipelines.jobs import pipeline_of, run_pipeline  # noqa: PLC0415 - loads Spark
     from eagleray.pipelines.jobs.model import as_options  # noqa: PLC0415
-    from eagleray.pipelines.session import spark_session  # noqa: PLC0415
 
     pipeline = msgspec.structs.replace(pipeline_of(job), cluster=connection.name)
     sizes = job.spark
     with (
         cluster_of(connection),
-        spark_session(
+        quiet_spark(
+            context,
             job.name,
-            address=None,
             executors=sizes.executors,
             cores=sizes.cores,
             memory=sizes.memory,

@@ -7,9 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eagleray.pipelines.columnar.numbers import constant, nulls_of
 from eagleray.pipelines.columnar.varints import Bytes, Integers, varint_sizes, write_varints
 
-_SEPARATOR = pa.scalar(b"", pa.binary())
+_SEPARATOR = constant(b"")
 
 
 def binary_parts(column: pa.Array) -> tuple[Bytes, Integers]:
@@ -24,7 +25,7 @@ def binary_lengths(column: pa.Array) -> Integers:
     _, boundaries = binary_parts(column)
     lengths = np.diff(boundaries)
     if column.null_count:
-        lengths[column.is_null().to_numpy(zero_copy_only=False)] = -1
+        lengths[nulls_of(column)] = -1
     return lengths
 
 

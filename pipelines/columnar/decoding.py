@@ -11,6 +11,7 @@ import pyarrow as pa
 from eagleray.pipelines.columnar.blocks import JoinedBlocks, join_blocks
 from eagleray.pipelines.columnar.fields import RecordFields, locate_fields
 from eagleray.pipelines.columnar.gathering import gather_binary, gather_headers
+from eagleray.pipelines.columnar.numbers import constant, from_numpy
 from eagleray.pipelines.columnar.schema import TIMESTAMP, record_schema
 from eagleray.protocol.errors import InvalidRecord
 from eagleray.protocol.records.header import APPEND_TIME_BIT
@@ -69,7 +70,7 @@ def decode(batches: Sequence[RecordBatch], columns: RecordColumns) -> pa.RecordB
     schema = columns.schema()
     decoded = _decode([batch for batch in batches if _may_be_wanted(batch.header, columns)])
     if decoded is None:
-        return pa.RecordBatch.from_pylist([], schema)
+        return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
     decoded = _select(decoded, columns)
     return pa.RecordBatch.from_arrays([_COLUMNS[field.name](decoded, columns) for field in schema], schema=schema)
 
@@ -144,16 +145,16 @@ def _select(decoded: Decoded, columns: RecordColumns) -> Decoded:
 def _timestamps(decoded: Decoded) -> pa.Array:
     milliseconds = decoded.timestamps_ms
     is_beyond = (milliseconds > _LAST_MILLISECOND) | (milliseconds < -_LAST_MILLISECOND)
-    return pa.array(milliseconds * _MICROSECONDS, mask=is_beyond if is_beyond.any() else None).view(TIMESTAMP)
+    return from_numpy(milliseconds * _MICROSECONDS, is_beyond if is_beyond.any() else None).view(TIMESTAMP)
 
 
 _COLUMNS: dict[str, Callable[[Decoded, RecordColumns], pa.Array]] = {
     "key": lambda decoded, _: gather_binary(decoded.buffer, decoded.keys),
     "value": lambda decoded, _: gather_binary(decoded.buffer, decoded.values),
-    "topic": lambda decoded, columns: pa.repeat(pa.scalar(columns.topic), len(decoded.offsets)),
-    "partition": lambda decoded, columns: pa.array(np.full(len(decoded.offsets), columns.partition, np.int32)),
-    "offset": lambda decoded, _: pa.array(decoded.offsets),
+    "topic": lambda decoded, columns: pa.repeat(constant(columns.topic), len(decoded.offsets)),
+    "partition": lambda decoded, columns: from_numpy(np.full(len(decoded.offsets), columns.partition, np.int32)),
+    "offset": lambda decoded, _: from_numpy(decoded.offsets),
     "timestamp": lambda decoded, _: _timestamps(decoded),
-    "timestampType": lambda decoded, _: pa.array(decoded.has_append_time.astype(np.int32)),
+    "timestampType": lambda decoded, _: from_numpy(decoded.has_append_time.astype(np.int32)),
     "headers": lambda decoded, _: gather_headers(decoded.buffer, decoded.headers, len(decoded.offsets)),
 }

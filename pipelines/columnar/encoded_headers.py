@@ -13,7 +13,8 @@ from eagleray.pipelines.columnar.binary import (
     join_binary,
     varint_column,
 )
-from eagleray.pipelines.columnar.rows import as_binary, to_numpy
+from eagleray.pipelines.columnar.numbers import nulls_of, to_numpy
+from eagleray.pipelines.columnar.rows import as_binary
 from eagleray.pipelines.columnar.varints import Integers, zigzag
 
 _FIELDS = {"key", "value"}
@@ -51,7 +52,7 @@ def _encode_each(headers: pa.Array, counts: Integers) -> pa.Array:
     children = dict(zip((field.name for field in headers.type), headers.flatten(), strict=True))
     names, values = as_binary("headers.key", children["key"]), as_binary("headers.value", children["value"])
     if names.null_count:
-        first = int(to_numpy(names.is_null()).argmax())
+        first = int(nulls_of(names).argmax())
         row = int(np.searchsorted(np.cumsum(counts), first, side="right"))
         raise ValueError(f"row {row} has a header without a key; give each header one, or leave the header out")
     return join_binary(

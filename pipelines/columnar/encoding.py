@@ -12,6 +12,7 @@ from eagleray.pipelines.columnar.binary import binary_lengths, binary_parts, joi
 from eagleray.pipelines.columnar.blocks import MAX_JOINED_BYTES, MIN_RECORD_BYTES
 from eagleray.pipelines.columnar.cutting import cut_batches
 from eagleray.pipelines.columnar.encoded_headers import encode_headers
+from eagleray.pipelines.columnar.numbers import constant, from_numpy
 from eagleray.pipelines.columnar.prepared import PreparedRecords
 from eagleray.pipelines.columnar.routing import route
 from eagleray.pipelines.columnar.rows import Rows, as_binary, timestamps_ms
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from eagleray.broker.identities import TopicPartition
 
-_NO_HEADERS = pa.scalar(b"\x00", pa.binary())
+_NO_HEADERS = constant(b"\x00")
 
 
 class SortedRows(msgspec.Struct, frozen=True):
@@ -74,7 +75,7 @@ def _sort(rows: Rows, groups: Integers, timestamps: Integers) -> SortedRows:
     if (groups != groups[0]).any():
         # Few bits make the stable sort a radix sort.
         order = np.argsort(groups.astype(np.uint16) if groups.max() < 1 << 16 else groups, kind="stable")
-        indices = pa.array(order)
+        indices = from_numpy(order)
         groups, timestamps, keys, values = groups[order], timestamps[order], keys.take(indices), values.take(indices)
         headers = None if headers is None else headers.take(indices)
     key_lengths, value_lengths = binary_lengths(keys), binary_lengths(values)

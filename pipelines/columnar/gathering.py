@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eagleray.pipelines.columnar.numbers import from_flags, from_numpy
 from eagleray.pipelines.columnar.schema import HEADERS
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def gather_binary(buffer: bytes, extents: Extents) -> pa.Array:
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(buffer)]
     interleaved = pa.BinaryArray.from_buffers(pa.binary(), max(2 * count - 1, 0), buffers)
     evens = np.arange(0, 2 * count, 2, dtype=np.int32)
-    return interleaved.take(pa.array(evens, mask=is_null if has_nulls else None))
+    return interleaved.take(from_numpy(evens, is_null if has_nulls else None))
 
 
 def gather_headers(buffer: bytes, headers: HeaderFields | None, rows: int) -> pa.Array:
@@ -46,7 +47,7 @@ def gather_headers(buffer: bytes, headers: HeaderFields | None, rows: int) -> pa
     offsets = np.zeros(rows + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
     structs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
-    return pa.ListArray.from_arrays(pa.array(offsets), structs, type=HEADERS, mask=pa.array(counts == 0))
+    return pa.ListArray.from_arrays(from_numpy(offsets), structs, type=HEADERS, mask=from_flags(counts == 0))
 
 
 def _as_text(names: pa.Array) -> pa.Array:

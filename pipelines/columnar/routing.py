@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.pipelines.columnar.binary import binary_parts
 from eagleray.pipelines.columnar.murmur2 import partitions_for_keys
-from eagleray.pipelines.columnar.rows import Rows, as_binary, to_numpy
+from eagleray.pipelines.columnar.numbers import nulls_of, to_numpy
+from eagleray.pipelines.columnar.rows import Rows, as_binary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,9 @@ def _topics(topic: str | pa.Array, partition_counts: Mapping[str, int]) -> tuple
         if not pt.is_string(topic.type):
             topic = topic.cast(pa.string())
         if topic.null_count:
-            raise UnknownTopic(f"row {_first(topic.is_null())} has no topic; give each row one, or the option topic")
+            raise UnknownTopic(
+                f"row {int(nulls_of(topic).argmax())} has no topic; give each row one, or the option topic"
+            )
         encoded = topic.dictionary_encode()
         topics, topic_of_row = encoded.dictionary.to_pylist(), to_numpy(encoded.indices)
     for index, name in enumerate(topics):
@@ -67,10 +69,6 @@ def _topics(topic: str | pa.Array, partition_counts: Mapping[str, int]) -> tuple
             row = int((topic_of_row == index).argmax())
             raise UnknownTopic(f"row {row} is for the topic {name!r}, which does not exist; create it first")
     return topics, topic_of_row
-
-
-def _first(is_true: pa.Array) -> int:
-    return int(to_numpy(is_true).argmax())
 
 
 def _explicit(
@@ -81,10 +79,10 @@ def _explicit(
         return np.full(len(rows), -1, np.int64)
     if not (pt.is_integer(rows.partition.type) or pt.is_null(rows.partition.type)):
         raise TypeError(f"the column partition has type {rows.partition.type}; it has to be an integer. Cast it first.")
-    named = pc.is_valid(rows.partition)
+    is_named = ~nulls_of(rows.partition)
     numbers: Integers = to_numpy(rows.partition.cast(pa.int64())).astype(np.int64)
     limits = np.array([partition_counts[topic] for topic in topics], np.int64)[topic_of_row]
-    is_wrong = to_numpy(named) & ((numbers < 0) | (numbers >= limits))
+    is_wrong = is_named & ((numbers < 0) | (numbers >= limits))
     if is_wrong.any():
         row = int(is_wrong.argmax())
         topic = topics[topic_of_row[row if len(topic_of_row) > 1 else 0]]
@@ -92,7 +90,7 @@ def _explicit(
             f"row {row} is for partition {numbers[row]} of the topic {topic!r}, "
             f"which has partitions 0 to {partition_counts[topic] - 1}"
         )
-    return np.where(to_numpy(named), numbers, -1)
+    return np.where(is_named, numbers, -1)
 
 
 def _choose(rows: Rows, members: Integers | None, chosen: Integers, partitions: int, first_keyless: int) -> None:
@@ -100,7 +98,7 @@ def _choose(rows: Rows, members: Integers | None, chosen: Integers, partitions: 
     open_rows = np.flatnonzero(chosen < 0) if members is None else members[chosen[members] < 0]
     if rows.key is not None and rows.key.null_count < len(rows):
         key = as_binary("key", rows.key)
-        has_key = to_numpy(key.is_valid())[open_rows] if key.null_count else np.ones(len(open_rows), np.bool_)
+        has_key = ~nulls_of(key)[open_rows] if key.null_count else np.ones(len(open_rows), np.bool_)
         keyed, open_rows = open_rows[has_key], open_rows[~has_key]
         data, offsets = binary_parts(key)
         chosen[keyed] = partitions_for_keys(data, offsets[keyed], offsets[keyed + 1] - offsets[keyed], partitions)

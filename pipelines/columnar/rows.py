@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from eagleray.pipelines.columnar.numbers import nulls_of, to_numpy
 from eagleray.pipelines.columnar.varints import Integers
 
 _UNITS_PER_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
@@ -74,12 +71,4 @@ def timestamps_ms(rows: Rows, now_ms: int) -> Integers:
     units = column.view(pa.int64())
     per_millisecond = _UNITS_PER_MILLISECOND.get(column.type.unit)
     milliseconds = to_numpy(units) * 1000 if per_millisecond is None else to_numpy(units) // per_millisecond
-    return np.where(to_numpy(column.is_null()), now_ms, milliseconds) if column.null_count else milliseconds
-
-
-def to_numpy(column: pa.Array) -> npt.NDArray[Any]:
-    """Return the elements of a fixed-width column; 0 stands where null is."""
-    if column.null_count:
-        column = pc.fill_null(column, False if pt.is_boolean(column.type) else 0)
-    elements: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return elements
+    return np.where(nulls_of(column), now_ms, milliseconds) if column.null_count else milliseconds

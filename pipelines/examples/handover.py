@@ -82,8 +82,8 @@ def learn(cluster_name: str, topic: str, partitions: int) -> tuple[dict[str, flo
     import ray.data  # noqa: PLC0415 - takes seconds to load
 
     # They wait more than they work, and run beside Spark's executors, which have most of the cores.
-    read = ray.remote(num_cpus=_LITTLE_CPU)(read_partition)
-    tables = [read.remote(cluster_name, topic, partition) for partition in range(partitions)]
+    read = ray.remote(num_cpus=0)(read_partition)
+    tables: list[Any] = [read.remote(cluster_name, topic, partition) for partition in range(partitions)]
     ray.wait(tables, num_returns=len(tables))
     ray.data.DataContext.get_current().enable_progress_bars = False
     blocks = ray.data.from_arrow_refs(tables)
@@ -99,7 +99,8 @@ def learn(cluster_name: str, topic: str, partitions: int) -> tuple[dict[str, flo
 
 
 def _require_free_cpu() -> None:
-    if ray.available_resources().get("CPU", 0) < _LITTLE_CPU:
+    free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call] # Ray has not typed it
+    if free.get("CPU", 0) < _LITTLE_CPU:
         raise NoFreeCpu(
             "no CPU of the Ray cluster is free, and Ray Data would wait for one; give Spark fewer, for example with "
             "spark_session(config={'spark.ray.raydp_spark_executor.actor.resource.cpu': '1'})."

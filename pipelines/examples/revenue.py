@@ -1,7 +1,7 @@
 """Stateful aggregation: revenue per country and minute of event time.
 
-Spark keeps the sums of the minutes that are still open. Once the watermark has passed a minute, its row is written, once,
-in the transaction of the micro-batch that has closed it.
+Spark keeps the sums of the minutes that are still open. Once the watermark has passed a minute, its row is written
+once, in the transaction of the micro-batch that has closed it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from eagleray.pipelines.jobs.errors import InvalidJob
 from eagleray.pipelines.jobs.functions import load_function, sql
 from eagleray.pipelines.jobs.job_file import JobFile
-from eagleray.pipelines.jobs.model import Pipeline, Sink, Source, Table, TransformFunction, as_options, unchanged
+from eagleray.pipelines.jobs.model import Pipeline, Sink, Source, Table, TransformFunction, unchanged
 
 FORMAT: Final = "eagleray"
 ORIGIN: Final = "record"
@@ -50,13 +50,7 @@ def input_of(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
     """The stream that a pipeline reads, with the columns of its values where they are known."""
     source = pipeline.source
     reader = spark.readStream.format(FORMAT).option("cluster", pipeline.cluster)
-    if source.pattern:
-        reader = reader.option("subscribePattern", source.pattern)
-    else:
-        reader = reader.option("subscribe", ",".join(source.topics))
-    # A pipeline without a past begins with the first record: whoever wants the last says so.
-    options = {"startingOffsets": "earliest", **as_options(source.options)}
-    return with_event_time(with_values(reader.options(**options).load(), source), source)
+    return with_event_time(with_values(reader.options(**source.reader_options()).load(), source), source)
 
 
 def with_values(frame: DataFrame, source: Source) -> DataFrame:

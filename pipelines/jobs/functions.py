@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from pyspark import cloudpickle
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame
 
 from eagleray.pipelines.jobs.errors import InvalidJob, nearest
@@ -41,7 +42,23 @@ def add_tables(frame: DataFrame, tables: Mapping[str, Table | DataFrame]) -> Non
 
 
 def load_function(name: str, directory: str = "") -> TransformFunction:
-    """Find `module:function`; a module in the job file's directory comes before others."""
+    """Find `module:function`; a module in the job file's directory comes before others.
+
+    A module that needs a running Spark to be loaded, such as for `@udf("int")`, is loaded when there is one.
+    """
+    try:
+        return _find(name, directory)
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "SESSION_OR_CONTEXT_NOT_EXISTS":
+            raise
+
+        def find_and_transform(frame: DataFrame) -> DataFrame:
+            return _find(name, directory)(frame)
+
+        return find_and_transform
+
+
+def _find(name: str, directory: str) -> TransformFunction:
     module_name, _, function_name = name.partition(":")
     module = _load_module(module_name, directory)
     function = getattr(module, function_name, None)

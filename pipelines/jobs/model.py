@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from eagleray.pipelines.jobs.errors import InvalidJob
+from eagleray.pipelines.options import SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,14 +52,20 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         if bool(self.topics) == bool(self.pattern):
             raise InvalidJob("the source needs either `topics`, a list of names, or `pattern`, a regular expression.")
+        SourceOptions.parse(self.reader_options(), streaming=True)
+
+    def reader_options(self) -> dict[str, str]:
+        """All options that the data source is given; without others a pipeline begins with the first record."""
+        named = {"subscribePattern": self.pattern} if self.pattern else {"subscribe": ",".join(self.topics)}
+        return {**named, "startingOffsets": "earliest", **as_options(self.options)}
 
 
 class Sink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The topic that a pipeline writes to.
 
     The columns `key`, `value`, `topic`, `partition`, `timestamp` and `headers` are parts of a record. Where there is no
-    `value`, all other columns together are its JSON; `record`, where the row came from, is left out. A topic is only ever
-    added to: Spark's output mode is always `append`, in which an aggregation gives a row once its watermark has passed.
+    `value`, all other columns together are its JSON; `record`, where the row came from, is left out. A topic is only
+    added to: Spark's output mode is always `append`, in which an aggregation gives a row once the watermark passed it.
     """
 
     topic: str = ""
@@ -69,6 +76,13 @@ class Sink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     options: dict[str, Option] = {}
     """Options of the data source, such as group."""
+
+    def __post_init__(self) -> None:
+        SinkOptions.parse(self.writer_options(), streaming=True)
+
+    def writer_options(self) -> dict[str, str]:
+        """All options that the data source is given."""
+        return {**({"topic": self.topic} if self.topic else {}), **as_options(self.options)}
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

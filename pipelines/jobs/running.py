@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from eagleray.pipelines.jobs.building import FORMAT, input_of, output_of
 from eagleray.pipelines.jobs.metrics import OBSERVATION, BatchMetrics, OnBatch, PipelineReport, follow
-from eagleray.pipelines.jobs.model import AVAILABLE_NOW, Pipeline, as_options
+from eagleray.pipelines.jobs.model import AVAILABLE_NOW, Pipeline
 
 
 def start_pipeline(spark: SparkSession, pipeline: Pipeline) -> StreamingQuery:
@@ -19,9 +19,7 @@ def start_pipeline(spark: SparkSession, pipeline: Pipeline) -> StreamingQuery:
     counted = output.observe(OBSERVATION, F.count(F.lit(1)).alias("rows"))
     writer = counted.writeStream.format(FORMAT).queryName(pipeline.name).outputMode("append")
     writer = writer.option("cluster", pipeline.cluster).option("checkpointLocation", pipeline.checkpoint)
-    if pipeline.sink.topic:
-        writer = writer.option("topic", pipeline.sink.topic)
-    writer = writer.options(**as_options(pipeline.sink.options))
+    writer = writer.options(**pipeline.sink.writer_options())
     if pipeline.trigger == AVAILABLE_NOW:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=pipeline.trigger).start()

@@ -49,8 +49,9 @@ def commit(
 
 def _branches(transaction: Transaction, written: Sequence[TaskWritten]) -> list[SealedBranch]:
     """Return the branches to commit; all of them have to be of the transaction that is open."""
-    branches = [task.branch for task in written if task.branch is not None and task.owner == transaction.owner]
-    if len(branches) < len(written):
+    took_part = [task for task in written if task.owner is not None]
+    branches = [task.branch for task in took_part if task.branch is not None and task.owner == transaction.owner]
+    if len(branches) < len(took_part):
         transaction.abort()
         name = written[0].name
         raise TransactionLost(
@@ -68,6 +69,15 @@ def abort(cluster: SyncCluster, name: TransactionName, timeout_ms: int) -> None:
     transaction = cluster.begin(name.transactional_id, tag=name.tag, timeout_ms=timeout_ms, shared=True)
     if not transaction.already_committed:
         transaction.abort()
+
+
+def commit_nothing(cluster: SyncCluster, name: TransactionName, timeout_ms: int) -> None:
+    """Abort whatever is open under this name, for good: who comes later finds that there is nothing left to do.
+
+    A task may come late, when its job has failed. It would begin the transaction anew after a plain abort, and nobody
+    would end that before its timeout.
+    """
+    cluster.begin(name.transactional_id, tag=name.tag, timeout_ms=timeout_ms, shared=True).commit()
 
 
 def tasks_of(messages: Iterable[object]) -> list[TaskWritten]:

@@ -41,8 +41,8 @@ class BatchWriter(DataSourceArrowWriter):
             committing.commit(self._where.connect(), written, timeout_ms=self._options.transaction_timeout_ms)
 
     def abort(self, messages: Messages) -> None:  # noqa: ARG002 - all of the transaction goes, whoever wrote it
-        """Abort the job."""
-        committing.abort(self._where.connect(), self._name, self._options.transaction_timeout_ms)
+        """Abort the job, which is never run again under its name."""
+        committing.commit_nothing(self._where.connect(), self._name, self._options.transaction_timeout_ms)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
@@ -18,12 +19,15 @@ from eagleray.pipelines.sink.naming import TransactionName
 
 
 class TaskWritten(WriterCommitMessage):
-    """What a task tells the driver: which transaction it wrote in, and its branch, sealed.
+    """What a task tells the driver: which transaction it wrote in, whose that is, and its branch, sealed.
 
-    There is no branch where the transaction was committed before the task had written.
+    There is no owner where the task had no rows, and took no part in it. There is no branch where the transaction was
+    committed before the task had written.
     """
 
-    def __init__(self, name: TransactionName, owner: ProducerIdentity, branch: SealedBranch | None, rows: int) -> None:
+    def __init__(
+        self, name: TransactionName, owner: ProducerIdentity | None, branch: SealedBranch | None, rows: int
+    ) -> None:
         self.name = name
         self.owner = owner
         self.branch = branch
@@ -37,6 +41,10 @@ def write_branch(
 
     Each attempt at a task, retried or speculative, has a branch of its own; which one counts is decided by the driver.
     """
+    first = next((batch for batch in rows if batch.num_rows), None)
+    if first is None:
+        return TaskWritten(name, None, None, 0)
+    rows = chain((first,), rows)
     cluster = where.connect()
     transaction = cluster.begin(
         name.transactional_id, tag=name.tag, timeout_ms=options.transaction_timeout_ms, shared=True
@@ -54,7 +62,7 @@ def _send(
     partition_counts = cluster.admin.list_topics(internal=True)
     count = 0
     for number_of_batch, batch in enumerate(rows):
-        encoded = encode(
+        batches = encode(
             Rows.from_batch(_wanted_columns(batch, options), options.topic),
             partition_counts=partition_counts,
             max_batch_bytes=options.batch_bytes,
@@ -62,8 +70,7 @@ def _send(
             # Tasks begin at different partitions, so that rows without keys are spread over all of them.
             first_keyless_partition=number + number_of_batch,
         )
-        for partition, records in encoded:
-            writer.send_prepared(partition, records)
+        writer.send_prepared(batches)
         count += batch.num_rows
     return count
 

@@ -17,8 +17,9 @@ from pyspark.sql.streaming.datasource import (
 
 from eagleray.pipelines.connection import Whereabouts
 from eagleray.pipelines.data_loss import begin_offsets, plan_ranges
-from eagleray.pipelines.offsets import Offsets, bounds_up_to, from_checkpoint, to_checkpoint
+from eagleray.pipelines.offsets import Checkpoint, Offsets, bounds_up_to, from_checkpoint, to_checkpoint
 from eagleray.pipelines.options import SourceOptions
+from eagleray.pipelines.positions import Latest
 from eagleray.pipelines.rate_limit import is_due, next_offsets
 from eagleray.pipelines.source.lookups import PartitionLookup
 from eagleray.pipelines.source.planning import tasks_for, warn
@@ -38,6 +39,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         """Where to stop, with Trigger.AvailableNow: what was there when the query began."""
 
+        self._initial: Checkpoint | None = None
+        """Where the query begins, from when Spark has asked for it until it asks how far to go."""
+
         self._last_batch_s = time.monotonic()
 
     # Offsets
@@ -47,7 +51,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lookup = self._lookup()
         offsets, warnings = lookup.start(lookup.bounds(all_must_exist=True))
         warn(warnings)
-        return to_checkpoint(offsets)
+        self._initial = to_checkpoint(offsets)
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return how much the options let a batch have."""
@@ -56,10 +61,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where the next batch ends."""
-        bounds = self._lookup().bounds()
+        if self._is_first_of_latest(start):
+            return start
+        started, bounds = from_checkpoint(start), self._lookup().bounds()
         if self._target is not None:
-            bounds = bounds_up_to(bounds, self._target)
-        begin = begin_offsets(from_checkpoint(start), bounds, fail_on_data_loss=self._options.fail_on_data_loss)
+            bounds = bounds_up_to(bounds, _farther(self._target, started))
+        begin = begin_offsets(started, bounds, fail_on_data_loss=self._options.fail_on_data_loss)
         warn(begin.warnings)
         latest = {partition: bound.latest for partition, bound in bounds.items()}
         if not self._is_due(begin.offsets, latest):
@@ -68,6 +75,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end != begin.offsets:
             self._last_batch_s = time.monotonic()
         return to_checkpoint(end)
+
+    def _is_first_of_latest(self, start: dict[str, Any]) -> bool:
+        """Whether this is the first batch of a query that begins at the end of its topics: it has no records.
+
+        Spark asks for the beginning again whenever it runs the first batch, and later each time there is another end.
+        So the checkpoint gets it as the end of a batch before anything is read.
+        """
+        initial, self._initial = self._initial, None
+        return isinstance(self._options.start, Latest) and start == initial
 
     def _is_due(self, begin: Offsets, latest: Offsets) -> bool:
         min_rows = self._options.min_offsets_per_trigger
@@ -112,3 +128,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: the checkpoint is what counts. The sink's option `group` tells the cluster, exactly once."""
+
+
+def _farther(target: Offsets, started: Offsets) -> Offsets:
+    """Return where Trigger.AvailableNow stops: a query that begins at the end may do so beyond what it found first."""
+    return {each: max(target.get(each, 0), started.get(each, 0)) for each in target.keys() | started.keys()}

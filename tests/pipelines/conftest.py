@@ -8,6 +8,7 @@ from eagleray.pipelines.session import spark_session
 from tests.compat.kafka_tools.jars import ToolsUnavailableError, find_java
 from tests.support.clusters import fresh, until_running
 from tests.support.ray_here import isolated_ray
+from tests.support.spark import SPECULATION
 
 
 def pytest_collection_modifyitems(items):
@@ -45,7 +46,9 @@ def started_cluster(ray_here):
 @pytest.fixture(scope="session")
 def spark(started_cluster):
     """A session on the same Ray as the cluster, which its data source knows."""
-    with spark_session("tests", address=None) as session:
+    # Ray Data waits for ever where executors have every CPU, and some machines have two.
+    config = {**SPECULATION, "spark.ray.raydp_spark_executor.actor.resource.cpu": "1"}
+    with spark_session("tests", address=None, config=config) as session:
         session.sparkContext.setLogLevel("ERROR")
         yield session
 
@@ -62,4 +65,12 @@ def topic(cluster):
     """A topic of the test's own, with four partitions."""
     name = fresh("topic")
     cluster.admin.create_topic(name, partitions=4)
+    return name
+
+
+@pytest.fixture
+def target(cluster):
+    """A topic for queries to write to, with two partitions."""
+    name = fresh("target")
+    cluster.admin.create_topic(name, partitions=2)
     return name

@@ -41,20 +41,24 @@ class DriverPlan(msgspec.Struct, frozen=True):
 
 
 class CrashingWriter(StreamWriter):
-    """Ends the driver on one side of a commit; it runs in a process that commits for the driver."""
+    """Ends the driver on one side of a commit; it runs in a process that commits for the driver.
 
-    def __init__(self, options, where, plan, driver_pids):
+    Spark sends this class by value, because the program is no module for others; so it has plain things in it only.
+    """
+
+    def __init__(self, options, where, crash, driver_pids):
         super().__init__(options, where)
-        self._plan = plan
+        self._crash = crash
         self._driver_pids = driver_pids
 
     def commit(self, messages, batchId):  # noqa: N803 - Spark's name
-        if self._plan.crash_batch != batchId:
+        point, batch, mark = self._crash
+        if batch != batchId:
             super().commit(messages, batchId)
             return
-        if self._plan.crash_point == AFTER_COMMIT:
+        if point == "after-commit":
             super().commit(messages, batchId)
-        pathlib.Path(self._plan.crash_mark).touch()
+        pathlib.Path(mark).touch()
         for pid in self._driver_pids:
             os.kill(pid, signal.SIGKILL)
         # Whoever would hear of the commit is dead; this process ends when it notices that.
@@ -64,11 +68,12 @@ class CrashingWriter(StreamWriter):
 def crashing_source(registered, plan):
     """The registered data source, with writers that end the driver."""
     driver_pids = (os.getpid(), SparkContext._gateway.proc.pid)
+    crash = (plan.crash_point, plan.crash_batch, plan.crash_mark)
 
     class CrashingDataSource(registered):
         def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
             writer = super().streamWriter(schema, overwrite)
-            return CrashingWriter(writer._options, writer._where, plan, driver_pids)
+            return CrashingWriter(writer._options, writer._where, crash, driver_pids)
 
     return CrashingDataSource
 

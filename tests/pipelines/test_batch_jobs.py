@@ -6,14 +6,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from tests.support.clusters import fresh
-
-
-def rows_of(spark, topic, **options):
-    return spark.read.format("eagleray").options(subscribe=topic, **options).load()
-
-
-def write(frame, topic, **options):
-    frame.write.format("eagleray").options(topic=topic, **options).mode("append").save()
+from tests.support.spark import rows_of, write
 
 
 def test_what_was_written_is_read_back(spark, topic):

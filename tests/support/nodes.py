@@ -52,10 +52,11 @@ class FailingNode(Node):
 
 
 class NodesInProcess:
-    def __init__(self, data_dir, layout=SEPARATE, settings=None, host="127.0.0.1"):
+    def __init__(self, data_dir, layout=SEPARATE, settings=None, host="127.0.0.1", port_range=None):
         self.data_dir = str(data_dir)
         self.layout = layout
         self.host = host
+        self.port_range = port_range
         self.token = secrets.token_bytes(32)
         self.settings = settings or {}
         self.nodes = {}
@@ -85,6 +86,7 @@ class NodesInProcess:
             bind_host="127.0.0.1",
             token=self.token,
             settings=self.settings,
+            port_range=self.port_range,
         )
         node = FailingNode(spec, NoActors(), self.failures)
         if node_id:

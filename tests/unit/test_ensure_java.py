@@ -32,6 +32,7 @@ class Machine:
         monkeypatch.setenv("PATH", str(self.programs))
         monkeypatch.delenv("JAVA_HOME", raising=False)
         monkeypatch.setattr(self.script, "KNOWN_HOMES", ())
+        monkeypatch.setattr(self.script, "ADMINISTRATORS_PATH", str(root / "sbin"))
         self.run_as(user_id=0)
 
     def run_as(self, user_id: int) -> None:
@@ -133,6 +134,17 @@ def test_other_programs_are_installed_only_when_asked_for(machine: Machine, opti
     assert not (machine.programs / program).exists()
     assert machine.ensure(option, "--required") == 0
     assert (machine.programs / program).exists()
+
+
+@pytest.mark.parametrize("folder", ["bin", "sbin"])
+def test_ssh_server_and_rsync_are_installed_when_asked_for(machine: Machine, tmp_path: Path, folder: str):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    machine.add_program("java", java())
+    machine.add_program("pacman", installer("openssh", tmp_path / folder / "sshd", "#!/bin/sh"))
+    assert machine.ensure("--ssh", "--required") == 1
+    assert (tmp_path / folder / "sshd").exists()
+    machine.add_program("rsync", "#!/bin/sh")
+    assert machine.ensure("--ssh", "--required") == 0
 
 
 def test_without_kcat_java_counts_as_found_all_the_same(machine: Machine):

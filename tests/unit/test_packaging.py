@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wheel import build_wheel
+
 REPOSITORY = Path(__file__).parents[2]
 SETUPTOOLS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["setuptools"]
 PACKAGES: list[str] = SETUPTOOLS["packages"]
@@ -40,12 +42,7 @@ def packages_on_disk() -> set[str]:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build a wheel of the tree and install it where nothing else is."""
     work, wheels, target = (tmp_path_factory.mktemp(name) for name in ("work", "wheels", "target"))
-    # setuptools would build in the tree, and put into the wheel what an older build left there.
-    configuration = work / "distutils.cfg"
-    configuration.write_text(f"[build]\nbuild_base = {work}\n[egg_info]\negg_base = {work}\n")
-    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", wheels, REPOSITORY)
-    run(*build, cwd=work, environment={"DIST_EXTRA_CONFIG": str(configuration)})
-    (wheel,) = wheels.glob("*.whl")
+    wheel = build_wheel(work, wheels)
     install = (sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--target", target, wheel)
     run(*install, cwd=work)
     return target

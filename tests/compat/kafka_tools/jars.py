@@ -1,4 +1,4 @@
-"""Brings Apache Kafka's jars from Maven, once for the machine's build directory."""
+"""Brings Apache Kafka's jars from Maven, and those of other poms, once for the machine's build directory."""
 
 import fcntl
 import os
@@ -35,30 +35,35 @@ def kafka_version() -> str:
 
 
 def resolve_jars() -> Path:
-    """Return the directory of Kafka's jars, filling it with Maven at the first call.
+    """Return the directory of Kafka's jars, filling it with Maven at the first call."""
+    return resolve_jars_of(POM, f"kafka-tools-{kafka_version()}")
+
+
+def resolve_jars_of(pom: Path, name: str) -> Path:
+    """Return the directory of the jars that a pom names, filling it with Maven at the first call.
 
     Processes that call at the same time wait for one another. The directory appears whole or not at all,
     so that an interrupted download is started again.
     """
-    directory = BUILD / f"kafka-tools-{kafka_version()}"
+    directory = BUILD / name
     BUILD.mkdir(exist_ok=True)
     with (BUILD / f"{directory.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # A pom that was edited since names other jars.
-        if not directory.exists() or directory.stat().st_mtime < POM.stat().st_mtime:
-            fetch_jars(directory)
+        if not directory.exists() or directory.stat().st_mtime < pom.stat().st_mtime:
+            fetch_jars(pom, directory)
     return directory
 
 
-def fetch_jars(directory: Path) -> None:
+def fetch_jars(pom: Path, directory: Path) -> None:
     """Have Maven copy the jars beside their place, then move them into it."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise ToolsUnavailableError("Maven (mvn) is not on the PATH; it brings Kafka's jars")
+        raise ToolsUnavailableError("Maven (mvn) is not on the PATH; it brings the jars")
     with tempfile.TemporaryDirectory(dir=BUILD) as temporary:
         jars = Path(temporary) / "jars"
         goal = ("dependency:copy-dependencies", f"-DoutputDirectory={jars}")
-        command = (maven, "--quiet", "--batch-mode", "--file", str(POM), *goal)
+        command = (maven, "--quiet", "--batch-mode", "--file", str(pom), *goal)
         # Without the option each JVM would leave a file in the temporary directory.
         environment = os.environ | {"MAVEN_OPTS": f"{os.environ.get('MAVEN_OPTS', '')} -XX:-UsePerfData".strip()}
         result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

@@ -37,6 +37,13 @@ def test_arrivals_that_nobody_was_free_for_are_missed(topic):
     assert bench(topic, "--rate", 1_000_000)["missed"] > 0
 
 
+@pytest.mark.parametrize("rate", [(), ("--rate", 500)])
+def test_count_is_not_exceeded(topic, rate):
+    report = bench(topic, "--seconds", 60, "--transactions", 7, *rate)
+    assert (report["transactions"], report["missed"]) == (7, 0)
+    assert committed(topic) == 7
+
+
 @pytest.mark.usefixtures("cluster")
 def test_topic_is_made_where_it_is_missing():
     bench("made-for-it", "--partitions", 3)

@@ -1,6 +1,7 @@
 """`eagleray start`: what it refuses before anything is started."""
 
 import fcntl
+import os
 import socket
 
 import pytest
@@ -10,7 +11,7 @@ from eagleray.cli.complaints import Complaint
 from eagleray.cli.hosting_commands import StartRequest
 from eagleray.cli.options import Connection
 from eagleray.cli.records import ClusterRecord
-from tests.support.cli_cluster import eagleray, fail, invoke
+from tests.support.cli_cluster import eagleray, fail, invoke, succeed
 
 FREE = ("--listen", "127.0.0.1:0")
 
@@ -39,6 +40,19 @@ def test_what_is_advertised_is_passed_on_to_the_background():
     assert command[command.index("--advertise") + 1] == "broker.example.com"
 
 
+def test_ports_of_nodes_are_passed_on_to_the_background():
+    request = StartRequest(connection=Connection("mine"), listen="h:1", data_dir="/data", node_ports="9093-9192")
+    command = background.command_of(request)
+    assert command[command.index("--node-ports") + 1] == "9093-9192"
+
+
+@pytest.mark.parametrize("ports", ["9093", "9192-9093", "x-y"])
+def test_bad_ports_of_nodes_say_what_was_expected(tmp_path, ports):
+    line = fail("start", "--data-dir", tmp_path, *FREE, "--node-ports", ports)
+    assert line.startswith("--node-ports: ")
+    assert "expected LOW-HIGH" in line
+
+
 def test_directory_that_cannot_be_made_says_why(tmp_path):
     (tmp_path / "file").touch()
     line = fail("start", "--data-dir", tmp_path / "file" / "data", *FREE)
@@ -60,13 +74,22 @@ def test_directory_of_a_running_cluster_is_refused(tmp_path):
 
 
 def test_name_of_a_running_cluster_is_refused(tmp_path):
-    import os
-
     keeper = {"keeper_pid": os.getpid(), "keeper_started": records.started_at(os.getpid())}
     records.save(ClusterRecord("mine", "a:1", "/elsewhere", "b:2", **keeper))
     line = fail("start", "--name", "mine", "--data-dir", tmp_path, *FREE)
     assert "a cluster named 'mine' runs already" in line
     assert "eagleray stop --name mine" in line
+
+
+def test_cluster_that_runs_is_left_alone_where_that_was_asked_for(tmp_path):
+    keeper = {"keeper_pid": os.getpid(), "keeper_started": records.started_at(os.getpid())}
+    records.save(ClusterRecord("mine", "a:1", "/elsewhere", "b:2", **keeper))
+    result = succeed("start", "--unless-running", "--name", "mine", "--data-dir", tmp_path, "--listen", "b:2")
+    assert result.stdout == "bootstrap.servers=b:2\n"
+
+
+def test_what_is_wrong_is_said_also_where_nothing_runs_yet(tmp_path):
+    assert "expected HOST:PORT" in fail("start", "--unless-running", "--data-dir", tmp_path, "--listen", "9092")
 
 
 @pytest.mark.parametrize(

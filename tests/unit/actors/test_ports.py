@@ -1,0 +1,75 @@
+"""Where nodes listen: at the port that was named, at that of their last life, or within a range of ports."""
+
+import asyncio
+import re
+import socket
+
+import pytest
+
+from eagleray.actors.ports import PortRange, ports_to_try
+from eagleray.actors.spec import NodeSpec
+from eagleray.actors.starting import CannotStart, start_cluster
+from eagleray.actors.supervision import separate_layout
+from tests.support.nodes import COLOCATED, NodesInProcess
+
+
+def spec(**settings):
+    return NodeSpec(
+        cluster="c",
+        node_id=settings.pop("node_id", 7),
+        roles=(),
+        data_dir="",
+        host="",
+        token=b"",
+        settings={},
+        **settings,
+    )
+
+
+@pytest.mark.parametrize(
+    ("last_port", "settings", "expected"),
+    [
+        (0, {}, (0,)),
+        (5000, {}, (5000, 0)),
+        (5000, {"port": 9092}, (9092,)),
+        (5000, {"port": 9092, "port_range": (1, 9)}, (9092,)),
+        (0, {"port_range": (100, 102)}, (101, 102, 100)),
+        (100, {"port_range": (100, 102)}, (100, 101, 102, 100)),
+        # What it had before the range was given is shut off now.
+        (5000, {"port_range": (100, 102)}, (101, 102, 100)),
+        (0, {"port_range": (100, 199), "node_id": 30}, (*range(130, 200), *range(100, 130))),
+    ],
+)
+def test_ports_are_tried_in_order(last_port, settings, expected):
+    assert ports_to_try(spec(**settings), last_port) == expected
+
+
+@pytest.mark.parametrize("text", ["", "9093", "9093-", "-9192", "a-b", "9192-9093", "0-10", "9093-70000"])
+def test_what_is_no_range_is_refused(text):
+    with pytest.raises(ValueError, match="expected LOW-HIGH"):
+        PortRange.parse(text)
+
+
+def test_a_range_is_read():
+    assert PortRange.parse("9093-9192") == PortRange(9093, 9192)
+    assert len(PortRange(9093, 9192)) == 100
+
+
+def test_too_few_ports_are_refused_before_anything_starts(tmp_path):
+    start = start_cluster("c", str(tmp_path), separate_layout(leaders=2), settings={}, port_range=PortRange(9093, 9094))
+    with pytest.raises(CannotStart, match=re.escape("the ports 9093-9094 are too few for 7 nodes")):
+        asyncio.run(start)
+
+
+def test_nodes_listen_within_the_range_and_beside_whoever_is_there(tmp_path):
+    async def ports_of_nodes():
+        async with NodesInProcess(tmp_path, COLOCATED, port_range=(low, low + 9)) as nodes:
+            return [node.port for node in nodes.nodes.values()]
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        low = taken.getsockname()[1]
+        if low > 65_000:
+            pytest.skip("the system gave a port with no room above it")
+        first, second = asyncio.run(ports_of_nodes())
+    assert {first, second} <= set(range(low + 1, low + 10))
+    assert first != second

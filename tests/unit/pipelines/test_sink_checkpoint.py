@@ -1,0 +1,39 @@
+"""What the sink reads in the checkpoint of its query."""
+
+import json
+
+import pytest
+
+from eagleray.broker.identities import TopicPartition
+from eagleray.pipelines.offsets import CheckpointError
+from eagleray.pipelines.sink.checkpoint import offsets_of, query_id_of
+
+
+@pytest.fixture
+def location(tmp_path):
+    """A checkpoint as Spark writes it, of a query with two of our sources and others."""
+    (tmp_path / "metadata").write_text('{"id":"4711-abc"}')
+    (tmp_path / "offsets").mkdir()
+    sources = ['{"orders": {"0": 5, "1": 7}}', "17", '{"logOffset":3}', "-", '{"payments": {"0": 2}}']
+    about = json.dumps({"batchWatermarkMs": 0, "conf": {}})
+    (tmp_path / "offsets" / "3").write_text("\n".join(["v1", about, *sources]))
+    return tmp_path
+
+
+@pytest.mark.parametrize("form", ["{}", "{}/", "file:{}", "file://{}"])
+def test_a_location_may_be_a_path_or_a_uri(location, form):
+    assert query_id_of(form.format(location)) == "4711-abc"
+
+
+def test_offsets_are_those_of_our_sources(location):
+    assert offsets_of(str(location), 3) == {
+        TopicPartition("orders", 0): 5,
+        TopicPartition("orders", 1): 7,
+        TopicPartition("payments", 0): 2,
+    }
+
+
+@pytest.mark.parametrize("where", ["/no/such/place", "nonsense://host/place"])
+def test_a_checkpoint_that_cannot_be_read(where):
+    with pytest.raises(CheckpointError, match=f"offsets/9 of the checkpoint at {where} cannot be read by the driver"):
+        offsets_of(where, 9)
