@@ -6,6 +6,9 @@ export PYTHON
 WORKERS ?= 2
 # How long `make fuzz` looks, for each of its targets, and `make torture` kills.
 SECONDS ?= 120
+# How many worlds `make simulate` runs, and the seed of the first.
+SEEDS ?= 1000
+FIRST ?= 0
 
 UV_VERSION := 0.13.7
 VENV := .venv
@@ -17,8 +20,8 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-cluster check format bench bench-txn bench-kafka bench-spark torture fuzz \
-    fuzz-messages fuzz-records wheel lock clean
+.PHONY: help setup java demo test test-cluster check format bench bench-txn bench-kafka bench-spark torture simulate \
+    fuzz fuzz-messages fuzz-records wheel lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +62,9 @@ bench-spark: setup ## Measure beside Spark's own Kafka connector; PARTS="read-su
 
 torture: setup ## Kill actors and clients at random and check what is left; SECONDS=600 SEED=1
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+simulate: $(VENV)/.installed ## Simulate clusters in which everything goes wrong; SEEDS=10000 FIRST=0, SEED=42 for one again
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST))
 
 fuzz: fuzz-messages fuzz-records ## Look for bytes that break the codec; SECONDS=600 for longer
 

@@ -84,6 +84,30 @@ class LeadersChanged(Message, frozen=True, tag=True):
     leaders: tuple[NewLeader, ...]
 
 
+class NodesLeft(Message, frozen=True, tag=True):
+    """These nodes are registered no longer: their sessions ended. They stay planned, and may come back."""
+
+    node_ids: tuple[int, ...]
+
+
+class ReplicasChange(Message, frozen=True):
+    """Everything about who keeps and leads one partition, from now on."""
+
+    partition: TopicPartition
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+class ReplicasChanged(Message, frozen=True, tag=True):
+    """Partitions have other replicas, in-sync sets or leaders; each one's partition epoch rises by one."""
+
+    partitions: tuple[ReplicasChange, ...]
+
+
 Change: TypeAlias = (
     ClusterCreated
     | NodesPlanned
@@ -94,4 +118,6 @@ Change: TypeAlias = (
     | PartitionsAdded
     | TopicConfigsChanged
     | LeadersChanged
+    | NodesLeft
+    | ReplicasChanged
 )

@@ -12,10 +12,14 @@ from eagleray.broker.controller.changes import (
     Change,
     ClusterCreated,
     LeadersChanged,
+    NewLeader,
     NodeJoined,
+    NodesLeft,
     NodesPlanned,
     NodesUnplanned,
     PartitionsAdded,
+    ReplicasChange,
+    ReplicasChanged,
     TopicConfigsChanged,
     TopicCreated,
     TopicDeleted,
@@ -148,13 +152,26 @@ class _Draft:
     def change_configs(self, change: TopicConfigsChanged) -> None:
         self._topics[change.name] = msgspec.structs.replace(self._topics[change.name], configs=change.configs)
 
+    def leave(self, change: NodesLeft) -> None:
+        for node_id in change.node_ids:
+            self._nodes.pop(node_id, None)
+
     def change_leaders(self, change: LeadersChanged) -> None:
+        self._change_partitions(change.leaders)
+
+    def change_replicas(self, change: ReplicasChanged) -> None:
+        self._change_partitions(change.partitions)
+
+    def _change_partitions(self, changes: Iterable[NewLeader | ReplicasChange]) -> None:
         touched: dict[str, list[PartitionImage]] = {}
-        for new in change.leaders:
+        for new in changes:
             name, number = new.partition.topic, new.partition.partition
             partitions = touched.setdefault(name, list(self._topics[name].partitions))
-            epoch = partitions[number].partition_epoch + 1
-            partitions[number] = PartitionImage(new.leader, new.leader_epoch, new.replicas, new.isr, epoch)
+            old = partitions[number]
+            # A change of the leader alone leaves a move of replicas as it is.
+            moves = (new.adding, new.removing) if isinstance(new, ReplicasChange) else (old.adding, old.removing)
+            epoch = old.partition_epoch + 1
+            partitions[number] = PartitionImage(new.leader, new.leader_epoch, new.replicas, new.isr, epoch, *moves)
         for name, partitions in touched.items():
             self._topics[name] = msgspec.structs.replace(self._topics[name], partitions=tuple(partitions))
 
@@ -169,4 +186,6 @@ _APPLY: Final[dict[type, Callable[[_Draft, Any], None]]] = {
     PartitionsAdded: _Draft.add_partitions,
     TopicConfigsChanged: _Draft.change_configs,
     LeadersChanged: _Draft.change_leaders,
+    NodesLeft: _Draft.leave,
+    ReplicasChanged: _Draft.change_replicas,
 }

@@ -30,6 +30,11 @@ class PartitionImage(Message, frozen=True):
     partition_epoch: int = 0
     """Rises with every change of this partition, also with one that keeps the leader and its epoch."""
 
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    """While replicas are moved: those that are to stay but were not there, and those that go when all these are in
+    sync. Both are among `replicas` until then."""
+
 
 class TopicImage(Message, frozen=True):
     """A topic, the settings that were given to it, and its partitions."""

@@ -64,6 +64,10 @@ class LeaderEpochs:
     def __len__(self) -> int:
         return len(self._starts)
 
+    def __contains__(self, epoch: int) -> bool:
+        later = bisect_right(self._starts, epoch, key=lambda start: start.epoch)
+        return later > 0 and self._starts[later - 1].epoch == epoch
+
     def __iter__(self) -> Iterator[EpochStart]:
         return iter(self._starts)
 
@@ -98,6 +102,10 @@ class LeaderEpochs:
         if kept < len(self._starts):
             del self._starts[kept:]
             self.is_dirty = True
+
+    def clear(self) -> None:
+        """Forget every epoch, of a log that is to begin anew."""
+        self.truncate_from(0)
 
     def truncate_before(self, offset: int) -> None:
         """Forget epochs that end at `offset` or before it; the one that holds `offset` now begins there."""

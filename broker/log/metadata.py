@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from eagleray.broker.log import names
 from eagleray.broker.log.checkpoint import Checkpoint, write_checkpoint
 from eagleray.broker.log.leader_epochs import LeaderEpochs
 from eagleray.broker.log.producer_snapshot import encode_snapshot
-from eagleray.broker.log.producer_state import ProducerState
+from eagleray.broker.log.producer_state import ProducerEntry
 from eagleray.broker.log.recovery import remove_snapshots
 
 
@@ -56,7 +56,7 @@ class LogMetadata:
             write_atomically(self._file_system, f"{self._directory}/{names.LEADER_EPOCH_FILE}", epochs.encode())
             epochs.is_dirty = False
 
-    def write_snapshot(self, offset: int, producers: ProducerState) -> None:
+    def write_snapshot(self, offset: int, producers: Iterable[ProducerEntry]) -> None:
         """Write the state of the producers as it is before the batch at `offset`."""
         path = names.segment_file(self._directory, offset, names.SNAPSHOT_SUFFIX)
         write_atomically(self._file_system, path, encode_snapshot(producers))

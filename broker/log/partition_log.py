@@ -17,9 +17,10 @@ from eagleray.broker.log.errors import CompactionFailed, LogOffline, LogWriteFai
 from eagleray.broker.log.metadata import LogMetadata
 from eagleray.broker.log.offset_map import DEFAULT_MAX_KEYS, OffsetMap
 from eagleray.broker.log.opening import OpenedFiles, open_files
+from eagleray.broker.log.producer_snapshot import decode_snapshot, encode_snapshot
 from eagleray.broker.log.producer_state import Origin, Rejection
 from eagleray.broker.log.readable_log import BASE_OFFSET, ReadableLog
-from eagleray.broker.log.recovery import Recovery
+from eagleray.broker.log.recovery import Recovery, load_producers, replay_producers
 from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.swapping import swap_in
 from eagleray.broker.log.sweeping import log_offsets
@@ -202,6 +203,13 @@ class PartitionLog(ReadableLog):
         self.segments.append(segment)
         return segment
 
+    def producers_before(self, offset: int) -> bytes:
+        """Return a snapshot of the producers as they were before an offset, for a follower that begins there."""
+        with self._availability.reading():
+            producers, snapshot_offset = load_producers(self._file_system, self._directory, offset)
+            replay_producers(self.segments, producers, snapshot_offset, offset)
+        return encode_snapshot(producers)
+
     # Moving the offsets
 
     def advance_high_watermark(self, offset: int) -> None:
@@ -243,6 +251,32 @@ class PartitionLog(ReadableLog):
         location = last.locate(to_offset)
         if location is not None:
             last.truncate(location.position)
+
+    def restart_at(self, offset: int, *, now_ms: int, producers: bytes = b"") -> None:
+        """Drop everything and go on, empty, at an offset: for a follower that shares nothing with its leader's log.
+
+        `producers` is what the leader's `producers_before` says of that offset, so that a repeat of what was deleted
+        since is known for one here too. A crash leaves a beginning of the old log, or an empty one; it ends at the
+        offset, or at the old end where that comes first, so that no offset is given away twice.
+        """
+        self._availability.require()
+        self.truncate(max(offset, self.log_start_offset), now_ms=now_ms)
+        with self._availability.or_offline("beginning anew"):
+            # It is the first to be written, so that a log that begins at the offset always has it.
+            self._metadata.write_snapshot(offset, decode_snapshot(producers) or ())
+            self.high_watermark = self.log_start_offset = offset
+            self.cleaned_up_to = min(self.cleaned_up_to, offset)
+            # The segment that goes may begin below what is new and above it; neither may be trusted by mistake.
+            oldest = min(self.recovery_point, self.segments[0].base_offset, offset)
+            self._write_checkpoint(recovery_point=oldest)
+            # No record counts any more that these could speak of, so a crash from here on loses nothing by it.
+            self.epochs.clear()
+            self._metadata.write_epochs(self.epochs)
+            self._metadata.remove_snapshots_but((offset,))
+            while self.segments:
+                self.segments.pop().remove()
+            self._file_system.flush_directory(self._directory)
+            self._rewind(now_ms)
 
     # Housekeeping
 

@@ -134,6 +134,14 @@ class SimulatedDisk:
         finally:
             self._faults.remove(fault)
 
+    def break_once(self, fault: Fault) -> None:
+        """Have the fault whenever it strikes, for a world that goes on either way and counts what it sees of it."""
+        self._faults = [*(other for other in self._faults if not other.has_fired), fault]
+
+    def mend(self) -> None:
+        """Have no faults any more."""
+        self._faults = []
+
     def crash_process(self) -> None:
         """Let the process die, unless a fault killed it already, and another begin: all that was written is there."""
         self._process += 1

@@ -3,7 +3,16 @@
 import msgspec
 import pytest
 
-from eagleray.broker.controller.changes import ClusterCreated, TopicDeleted
+from eagleray.broker.controller.changes import (
+    ClusterCreated,
+    LeadersChanged,
+    NewLeader,
+    NodesLeft,
+    ReplicasChange,
+    ReplicasChanged,
+    TopicCreated,
+    TopicDeleted,
+)
 from eagleray.broker.controller.events import DeleteTopics
 from eagleray.broker.controller.image import EMPTY_IMAGE
 from eagleray.broker.controller.log_records import (
@@ -14,6 +23,8 @@ from eagleray.broker.controller.log_records import (
     encode_image,
     replay,
 )
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
 from tests.support.controllers import PLAN, ControllerDriver, planned_driver
 
 
@@ -59,3 +70,28 @@ def test_a_change_is_no_image():
 def test_changes_are_records_in_order():
     changes = (ClusterCreated("a"), TopicDeleted("orders", bytes(16)))
     assert tuple(map(decode_record, encode_changes(changes))) == changes
+
+
+def test_a_log_from_before_replicas_could_move_is_still_read():
+    old_partition = [1, 5, [1, 2], [1], 3]
+    old_record = msgspec.msgpack.encode(["TopicCreated", "orders", b"1" * 16, {}, [old_partition]])
+    image = replay([old_record])
+    assert image.topics["orders"].partitions == (PartitionImage(1, 5, (1, 2), (1,), 3),)
+
+
+def test_replicas_that_move_are_in_the_image_and_a_new_leader_leaves_them_alone():
+    partition = TopicPartition("orders", 0)
+    created = TopicCreated("orders", b"1" * 16, {}, (PartitionImage(1, 5, (1, 2), (1, 2)),))
+    moved = ReplicasChanged((ReplicasChange(partition, 1, 5, (2, 3, 1), (1, 2), (3,), (1,)),))
+    led = LeadersChanged((NewLeader(partition, 2, 6, (2, 3, 1), (2,)),))
+    image = replay(encode_changes([created, moved, led]))
+    assert image.find(partition) == PartitionImage(2, 6, (2, 3, 1), (2,), 2, (3,), (1,))
+
+
+def test_a_node_that_has_left_is_planned_and_not_registered():
+    driver = busy_driver()
+    node_id = PLAN[2].node_id
+    after = driver.image.apply([NodesLeft((node_id, 999))])
+    assert node_id in driver.image.nodes
+    assert node_id not in after.nodes
+    assert node_id in after.plan

@@ -53,6 +53,8 @@ CHANGES = (
     changes.PartitionsAdded("orders", (PARTITION,)),
     changes.TopicConfigsChanged("orders", {"a": "b"}),
     changes.LeadersChanged((changes.NewLeader(ORDERS_0, 1, 2, (1,), (1,)),)),
+    changes.NodesLeft((1,)),
+    changes.ReplicasChanged((changes.ReplicasChange(ORDERS_0, 1, 2, (1, 2), (1,), (2,), (1,)),)),
 )
 EVENTS = (
     PlanNodes(1, (*PLAN, DEDICATED)),

@@ -135,3 +135,12 @@ def test_the_file_is_read_back() -> None:
 )
 def test_a_damaged_file_is_noticed(data: bytes) -> None:
     assert LeaderEpochs.decode(data) is None
+
+
+def test_it_has_only_epochs_that_begin_in_the_log() -> None:
+    epochs = LeaderEpochs([EpochStart(2, 0), EpochStart(5, 10)])
+    assert [epoch for epoch in range(7) if epoch in epochs] == [2, 5]
+    epochs.truncate_before(10)
+    assert 2 not in epochs
+    epochs.clear()
+    assert (len(epochs), epochs.is_dirty, 5 in epochs) == (0, True, False)

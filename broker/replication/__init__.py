@@ -1,0 +1,1 @@
+"""Replication: what leaders push, what followers keep, and what the controller decides about both."""

@@ -1,0 +1,122 @@
+"""The controller's side of replication: sessions, elections, in-sync sets and moves."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from eagleray.broker.controller.changes import Change, NodeJoined, NodesLeft
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import NodeRegistration
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.messages import Message
+from eagleray.broker.replication.config import ReplicationConfig
+from eagleray.broker.replication.electing import after_coming, after_leaving, after_resigning, wants_preferred
+from eagleray.broker.replication.events import Heartbeat, HeartbeatAnswered, IsrAnswered, ProposeIsr, Resigned
+from eagleray.broker.replication.isr_changes import judge_isr
+from eagleray.broker.replication.moving import waits_for_leader
+from eagleray.broker.replication.sessions import Sessions
+from eagleray.protocol.errors import ErrorCode
+
+
+class NodeCame(Message, frozen=True, tag=True):
+    """A node registers in a new life, its directories locked against its last one; its incarnations ascend."""
+
+    node: NodeRegistration
+    has_lost: bool
+    """Whether records that it had acknowledged may be gone: its machine has booted since, and did not stop cleanly."""
+
+
+Answer: TypeAlias = HeartbeatAnswered | IsrAnswered
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """Changes that are logged together, and what is answered once they are; without changes it is answered at once."""
+
+    changes: tuple[Change, ...] = ()
+    answer: Answer | None = None
+
+
+class ReplicationController:
+    """Decides who is alive, who leads, who is in sync.
+
+    Owns: the sessions, and which leaders it wants to hand over. Persists: nothing itself; what it decides takes effect
+    when its changes are in the metadata log, and everything about partitions is decided by logged metadata alone.
+    A node whose session has ended is refused from that moment on, before the log knows of it, so that its lease cannot
+    be renewed any more. A leader that lives is never replaced: it is asked to resign, and another is elected when it
+    has, or when its session ends. After a restart: every registered node has a whole session before it.
+    """
+
+    def __init__(self, config: ReplicationConfig, image: MetadataImage, now_ms: int) -> None:
+        self._sessions = Sessions(config, image.nodes, now_ms)
+        self._to_elect: set[TopicPartition] = set()
+
+    def node_came(self, event: NodeCame, image: MetadataImage, now_ms: int) -> Decided:
+        """Let a node begin a life, and decide what becomes of its replicas."""
+        node_id, known = event.node.node_id, image.nodes.get(event.node.node_id)
+        if known is not None and known.incarnation > event.node.incarnation:
+            # It was on its way for long, and the life that has begun since may lead.
+            return Decided()
+        self._sessions.begin(node_id, now_ms)
+        if known == event.node:
+            return Decided()
+        return Decided((NodeJoined(event.node), *after_coming(image, node_id, has_lost=event.has_lost)))
+
+    def heartbeat(self, event: Heartbeat, image: MetadataImage, now_ms: int) -> Decided:
+        """Take a sign of life, and what the node has resigned from; tell it from what it should resign."""
+        known = image.nodes.get(event.node_id)
+        if event.node_id not in self._sessions or known is None or known.incarnation != event.incarnation:
+            return Decided((), self._answer(event, ErrorCode.STALE_BROKER_EPOCH))
+        self._sessions.hear(event.node_id, now_ms)
+        changes: list[Change] = []
+        for resigned in event.resigned:
+            changes += after_resigning(image, resigned.partition, resigned.leader_epoch, event.node_id)
+        version = image.version + len(changes)
+        return Decided(
+            tuple(changes), self._answer(event, ErrorCode.NONE, version, self._to_resign(event.node_id, image))
+        )
+
+    def propose_isr(self, event: ProposeIsr, image: MetadataImage) -> Decided:
+        """Judge a leader's proposal."""
+        answer, changes = judge_isr(event, image)
+        return Decided(changes, answer)
+
+    def tick(self, image: MetadataImage, now_ms: int) -> Decided:
+        """End the sessions of nodes that are silent, and have others lead what they led."""
+        gone = self._sessions.end_overdue(now_ms)
+        if not gone:
+            return Decided()
+        return Decided((NodesLeft(gone), *after_leaving(image, gone)))
+
+    def elect_preferred(self, partition: TopicPartition, image: MetadataImage) -> ErrorCode:
+        """Have the first replica lead a partition, as soon as the present leader has resigned."""
+        state = image.find(partition)
+        if state is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if state.leader == state.replicas[0]:
+            return ErrorCode.ELECTION_NOT_NEEDED
+        if not wants_preferred(state, image.nodes):
+            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        self._to_elect.add(partition)
+        return ErrorCode.NONE
+
+    def _to_resign(self, node_id: int, image: MetadataImage) -> tuple[Resigned, ...]:
+        """The partitions that a node leads and should hand over: for an election, or to complete a move."""
+        self._to_elect = {
+            partition
+            for partition in self._to_elect
+            if (state := image.find(partition)) is not None and wants_preferred(state, image.nodes)
+        }
+        handed = []
+        for partition in image.led_by(node_id):
+            state = image.find(partition)
+            assert state is not None
+            if partition in self._to_elect or waits_for_leader(state):
+                handed.append(Resigned(partition, state.leader_epoch))
+        return tuple(handed)
+
+    def _answer(
+        self, event: Heartbeat, error_code: ErrorCode, version: int = -1, resign: tuple[Resigned, ...] = ()
+    ) -> HeartbeatAnswered:
+        return HeartbeatAnswered(event.node_id, event.incarnation, event.sent_ms, error_code, version, resign)

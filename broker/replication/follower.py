@@ -1,0 +1,154 @@
+"""The follower's side of one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import Flush, LogError, PartitionLog, Rejection
+from eagleray.broker.replication.divergence import told_epochs
+from eagleray.broker.replication.events import NO_LEADER_EPOCH, NO_OFFSET, Push, PushAnswered
+from eagleray.protocol.errors import ErrorCode, ProtocolError
+from eagleray.protocol.records import RecordBatch, split_batches
+
+
+class ReplicationFollower:
+    """Keeps its log equal to the leader's, for one leader epoch after the other.
+
+    Owns: which epoch it follows, and up to where its log is known to agree with that leader's; the log is its node's.
+    Persists: every batch before it answers, as durably as the log's settings say. It takes nothing from leaders of
+    older epochs, and nothing behind an entry that differs. What the leader turns out not to have is cut off, but only
+    when the leader has shown that it does not have it. Its high watermark is never beyond what agrees. Pushes may
+    come late, twice and in any order. On failure of the disk: KAFKA_STORAGE_ERROR, and it is unknown what the log has;
+    where the log went offline, its node gives this life of the replica up. After a restart: it knows nothing of
+    agreement, and has to be told by the controller which epoch to follow before it takes anything.
+    """
+
+    def __init__(self, partition: TopicPartition, node_id: int, incarnation: int, log: PartitionLog) -> None:
+        self.partition = partition
+        self.log = log
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.agreed_offset = NO_OFFSET
+        self._node_id = node_id
+        self._incarnation = incarnation
+
+    def follow(self, leader_epoch: int) -> None:
+        """Follow the leader of a newer epoch, of which nothing is known to agree yet."""
+        if leader_epoch > self.leader_epoch:
+            self.leader_epoch = leader_epoch
+            self.agreed_offset = NO_OFFSET
+
+    def push(self, push: Push, now_ms: int) -> PushAnswered:
+        """Take a leader's batches, or say why not."""
+        if not self._is_current(push):
+            return self._answer(push, ErrorCode.FENCED_LEADER_EPOCH)
+        self.follow(push.leader_epoch)
+        if not self._is_meant_for(push):
+            return self._answer(push, ErrorCode.STALE_BROKER_EPOCH)
+        try:
+            return self._take(push, now_ms)
+        except (LogError, ProtocolError):
+            return self._answer(push, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _is_current(self, push: Push) -> bool:
+        """Whether nobody newer than this leader is known."""
+        return push.leader_epoch >= self.leader_epoch
+
+    def _is_meant_for(self, push: Push) -> bool:
+        """Whether the leader knew this life of the follower, and not one that had less, or more."""
+        return push.incarnation == self._incarnation
+
+    def _take(self, push: Push, now_ms: int) -> PushAnswered:
+        if not self._agrees_before(push, now_ms):
+            return self._answer(push, ErrorCode.OFFSET_OUT_OF_RANGE, self.log.log_end_offset)
+        pushed_end = self._append(split_batches(push.records), push.base_offset, now_ms)
+        if pushed_end == push.leader_end_offset and self.agreed_offset == pushed_end and not self._ends_in(push):
+            # What is left behind was not written by this leader, who has nothing there.
+            self._truncate(pushed_end, now_ms)
+        if self.log.config.flush is Flush.COMMIT:
+            self.log.flush()
+        self._follow_offsets(push)
+        return self._answer(push, ErrorCode.NONE, self.agreed_offset)
+
+    def _agrees_before(self, push: Push, now_ms: int) -> bool:
+        """Whether the log agrees with the leader's up to where the push begins; if so, that is remembered."""
+        log, base_offset = self.log, push.base_offset
+        if base_offset <= self.agreed_offset:
+            return True
+        if push.begins_anew:
+            log.restart_at(base_offset, now_ms=now_ms, producers=push.producers)
+        elif not self._agrees_at(base_offset, push.previous_epoch):
+            return False
+        self.agreed_offset = base_offset
+        return True
+
+    def _agrees_at(self, offset: int, previous_epoch: int) -> bool:
+        """Whether the entry before an offset is the leader's, or there is none here that could differ.
+
+        A log without records does not agree: whoever wrote before its start may be unknown to it.
+        """
+        log = self.log
+        if offset == log.log_start_offset:
+            return offset == 0 or log.log_end_offset > offset
+        is_inside = log.log_start_offset < offset <= log.log_end_offset and previous_epoch != NO_LEADER_EPOCH
+        return is_inside and log.epochs.epoch_at(offset - 1) == previous_epoch
+
+    def _append(self, batches: Sequence[RecordBatch], base_offset: int, now_ms: int) -> int:
+        """Append what is new of the batches behind what is there and agrees; return the end of the push."""
+        new: list[RecordBatch] = []
+        for batch in batches:
+            if not new and self._has(batch):
+                self.agreed_offset = max(self.agreed_offset, batch.header.next_offset)
+            else:
+                new.append(batch)
+        if new:
+            self._truncate(new[0].header.base_offset, now_ms)
+            rejected = [
+                result for result in self.log.append_replicated(new, now_ms=now_ms) if isinstance(result, Rejection)
+            ]
+            assert not rejected, f"{self.partition}: {rejected[0].message}"
+            self.agreed_offset = self.log.log_end_offset
+        return batches[-1].header.next_offset if batches else base_offset
+
+    def _has(self, batch: RecordBatch) -> bool:
+        """Whether the log has a batch already: one leader has written it, so offset and epoch tell."""
+        header = batch.header
+        if header.next_offset <= self.agreed_offset:
+            return True
+        is_there = header.next_offset <= self.log.log_end_offset
+        return is_there and self.log.epochs.epoch_at(header.last_offset) == header.partition_leader_epoch
+
+    def _ends_in(self, push: Push) -> bool:
+        """Whether the log ends with what this very leader wrote: an earlier life has taken it, and the push is late."""
+        return self.log.epochs.latest_epoch == push.leader_epoch
+
+    def _truncate(self, to_offset: int, now_ms: int) -> None:
+        """Cut off what lies behind and was not written by the leader of this epoch."""
+        if to_offset < self.log.log_end_offset:
+            self.agreed_offset = min(self.agreed_offset, to_offset)
+            if to_offset < self.log.log_start_offset:
+                # The log begins in the middle of a batch that it has lost.
+                self.log.restart_at(to_offset, now_ms=now_ms)
+            else:
+                self.log.truncate(to_offset, now_ms=now_ms)
+
+    def _follow_offsets(self, push: Push) -> None:
+        """Move the high watermark and the start of the log after the leader's, as far as the logs agree."""
+        self.log.advance_high_watermark(min(push.high_watermark, self.agreed_offset))
+        start_offset = min(push.log_start_offset, self.log.high_watermark)
+        if start_offset > self.log.log_start_offset:
+            self.log.delete_records(start_offset)
+
+    def _answer(self, push: Push, error_code: ErrorCode, end_offset: int = NO_OFFSET) -> PushAnswered:
+        differs = error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+        return PushAnswered(
+            self.partition,
+            self._node_id,
+            self._incarnation,
+            push.push_id,
+            self.leader_epoch,
+            error_code,
+            end_offset,
+            self.log.log_start_offset if differs else NO_OFFSET,
+            told_epochs(self.log) if differs else (),
+        )

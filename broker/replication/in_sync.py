@@ -1,0 +1,74 @@
+"""The in-sync set of a partition, as its leader knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.replication.events import InSyncReplica, IsrAnswered, ProposeIsr
+
+NO_INCARNATION: Final = -1
+
+_LONG_AGO_MS: Final = -(2**62)
+
+
+class InSyncSet:
+    """What the controller has confirmed of a partition, and the one change that the leader has proposed to it.
+
+    Owns: the confirmed state at its partition epoch, and the proposal until its fate is known. While a proposal is
+    open, nobody can tell which of the two sets the controller would elect from, so what counts as replicated has to be
+    on the larger one (KIP-497). A proposal is void once the partition epoch has moved, and only then or on the
+    controller's refusal is it taken back: the controller judges it by logged metadata alone, so that what it refused
+    once at a partition epoch it refuses always.
+    """
+
+    def __init__(self, state: PartitionImage) -> None:
+        self.state = state
+        self.proposal: ProposeIsr | None = None
+        self.proposed_ms = 0
+        self.refused_ms = _LONG_AGO_MS
+
+    @property
+    def maximal(self) -> frozenset[int]:
+        """Every replica that the controller may elect by now."""
+        proposed = () if self.proposal is None else (replica.node_id for replica in self.proposal.isr)
+        return frozenset((*self.state.isr, *proposed))
+
+    def learn(self, state: PartitionImage) -> bool:
+        """Take a state that the controller has confirmed, unless it is an older one."""
+        if state.partition_epoch <= self.state.partition_epoch:
+            return False
+        self.state = state
+        self.proposal = None
+        return True
+
+    def propose(self, proposal: ProposeIsr, now_ms: int) -> ProposeIsr:
+        """Remember the proposal, which is about to be sent, or sent again."""
+        assert self.proposal in (None, proposal), "a proposal is open already"
+        self.proposal, self.proposed_ms = proposal, now_ms
+        return proposal
+
+    def refused(self, event: IsrAnswered, now_ms: int) -> None:
+        """Take the proposal back, if it is this one that the controller has refused."""
+        if self.proposal is not None and event.proposed_at_epoch == self.proposal.partition_epoch:
+            self.proposal = None
+            self.refused_ms = now_ms
+
+
+def without_lagging(isr: Iterable[int], lagging: Iterable[int], least: int) -> tuple[int, ...]:
+    """Return the in-sync set without the replicas that lag, given the most lagging first.
+
+    It never gets smaller than `least`. A replica that stays although it lags keeps the high watermark where it is, so
+    that whoever is elected from the set has everything that was ever acknowledged.
+    """
+    kept = list(isr)
+    for node_id in lagging:
+        if len(kept) > least and node_id in kept:
+            kept.remove(node_id)
+    return tuple(kept)
+
+
+def in_their_lives(isr: Iterable[int], incarnations: dict[int, int]) -> tuple[InSyncReplica, ...]:
+    """Name replicas together with the lives in which the leader knows them; one that is away has none."""
+    return tuple(InSyncReplica(node_id, incarnations.get(node_id, NO_INCARNATION)) for node_id in isr)

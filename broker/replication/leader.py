@@ -1,0 +1,221 @@
+"""The leader's side of one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import Flush, PartitionLog
+from eagleray.broker.replication.config import ReplicationConfig
+from eagleray.broker.replication.events import (
+    IsrAnswered,
+    LeaderEffect,
+    ProposeIsr,
+    PushAnswered,
+    Replicated,
+    Resigned,
+    SendPush,
+)
+from eagleray.broker.replication.in_sync import InSyncSet, in_their_lives, without_lagging
+from eagleray.broker.replication.lease import Lease
+from eagleray.broker.replication.pushing import Pushes
+from eagleray.broker.replication.waiting import Waiting
+from eagleray.protocol.errors import ErrorCode
+
+
+class ReplicationLeader:
+    """Replicates one partition at one leader epoch, and tells when what was written is safe.
+
+    Owns: what is known of the followers, the in-sync set as the controller confirmed it with at most one proposal for
+    another, and who waits for the high watermark. The log is its node's, and appended to by others, who then call
+    `appended`. Persists: nothing.
+    The high watermark is the least log end of all whom the controller might elect. It stands still while these are
+    fewer than `min.insync.replicas`. Waiting requests are answered NONE at the high watermark only while the lease
+    holds. On a newer epoch, be it in metadata, an answer, or the controller's wish: it resigns, answers everybody who
+    waits that the outcome is unknown, and never acknowledges again. After a restart: there is no leader at this epoch.
+    """
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        node_id: int,
+        incarnation: int,
+        log: PartitionLog,
+        state: PartitionImage,
+        *,
+        lease: Lease,
+        config: ReplicationConfig,
+        min_insync_replicas: int = 1,
+    ) -> None:
+        self.partition = partition
+        self.log = log
+        self.leader_epoch = state.leader_epoch
+        self.epoch_start_offset = log.log_end_offset
+        """A new leader does not know how far the high watermark had come, only that it was not beyond its log's end."""
+        self.is_leading = True
+        self.min_insync_replicas = min_insync_replicas
+        self._node_id = node_id
+        self._incarnation = incarnation
+        self._lease = lease
+        self._config = config
+        self._in_sync = InSyncSet(state)
+        self._pushes = Pushes(partition, node_id, state.leader_epoch, log, config)
+        self._waiting = Waiting()
+
+    @property
+    def state(self) -> PartitionImage:
+        """The state of the partition as the controller confirmed it."""
+        return self._in_sync.state
+
+    @property
+    def knows_high_watermark(self) -> bool:
+        """Whether the high watermark has come as far as any leader before may have told; until then, ask again."""
+        return self.log.high_watermark >= self.epoch_start_offset
+
+    # What clients ask
+
+    def check_append(self, now_ms: int, *, waits_for_all: bool) -> ErrorCode:
+        """Tell whether something may be appended now, before it is."""
+        if not self.is_leading or not self._lease.holds(now_ms):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if waits_for_all and not self._has_enough(now_ms):
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return ErrorCode.NONE
+
+    def wait(self, request_id: int, end_offset: int, deadline_ms: int) -> None:
+        """Let somebody wait until everything before `end_offset` is replicated; answered by `Replicated`."""
+        assert self.is_leading, f"{self.partition}: nobody can wait for a leader that has resigned"
+        self._waiting.add(request_id, end_offset, deadline_ms)
+
+    def appended(self, now_ms: int) -> list[LeaderEffect]:
+        """Replicate what was appended, and is as durable here as the log's settings say."""
+        return [*self._advance(now_ms), *self._push(now_ms)] if self.is_leading else []
+
+    # What followers answer
+
+    def push_answered(self, event: PushAnswered, now_ms: int) -> list[LeaderEffect]:
+        """Take a follower's answer."""
+        if not self.is_leading:
+            return []
+        if event.leader_epoch > self.leader_epoch:
+            return self.resign()
+        if event.leader_epoch < self.leader_epoch:
+            return []
+        effects: list[LeaderEffect] = []
+        if self._pushes.answered(event, now_ms):
+            effects += self._advance(now_ms)
+            effects += self._propose_joining(now_ms)
+        return [*effects, *self._push(now_ms)]
+
+    # What the controller says
+
+    def learn(self, state: PartitionImage, incarnations: Mapping[int, int], now_ms: int) -> list[LeaderEffect]:
+        """Take the partition's state, and the lives of the registered nodes, from metadata."""
+        if not self.is_leading:
+            return []
+        if state.leader_epoch > self.leader_epoch:
+            return self.resign()
+        self._in_sync.learn(state)
+        self._pushes.push_to(self.state.replicas, incarnations, now_ms)
+        return [*self._advance(now_ms), *self._push(now_ms)]
+
+    def isr_answered(self, event: IsrAnswered, now_ms: int) -> list[LeaderEffect]:
+        """Take the controller's answer to a proposal."""
+        if not self.is_leading:
+            return []
+        if event.leader_epoch > self.leader_epoch:
+            return self.resign()
+        state = msgspec.structs.replace(
+            self.state, isr=event.isr, replicas=event.replicas, partition_epoch=event.partition_epoch
+        )
+        if event.leader_epoch == self.leader_epoch and not self._in_sync.learn(state):
+            self._in_sync.refused(event, now_ms)
+        return [*self._advance(now_ms), *self._push(now_ms)]
+
+    def resign(self) -> list[LeaderEffect]:
+        """Stop leading, for good at this epoch."""
+        if not self.is_leading:
+            return []
+        self.is_leading = False
+        return [*self._waiting.end(ErrorCode.NOT_LEADER_OR_FOLLOWER), Resigned(self.partition, self.leader_epoch)]
+
+    # Time
+
+    def tick(self, now_ms: int) -> list[LeaderEffect]:
+        """Send again what was lost, give up who lags, and answer whose time is up."""
+        if not self.is_leading:
+            return []
+        self._pushes.take_for_lost(now_ms)
+        effects: list[LeaderEffect] = [*self._advance(now_ms)]
+        if len(self._waiting) and not self._has_enough(now_ms):
+            effects += self._waiting.end(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        effects += self._waiting.expire(now_ms)
+        effects += self._propose_again(now_ms) or self._propose_leaving(now_ms) or self._propose_joining(now_ms)
+        return [*effects, *self._push(now_ms)]
+
+    # How it does it
+
+    @property
+    def _least_in_sync(self) -> int:
+        """A partition cannot have more replicas in sync than it has."""
+        return min(self.min_insync_replicas, len(self.state.replicas))
+
+    def _has_enough(self, now_ms: int) -> bool:
+        """Whether enough replicas are in sync and do not lag; a set that may not shrink keeps some that do."""
+        followers = [node_id for node_id in self.state.isr if node_id != self._node_id]
+        in_touch = sum(not self._pushes.lag_ms(node_id, now_ms) for node_id in followers)
+        return 1 + in_touch >= self.min_insync_replicas
+
+    def _replicated_offset(self) -> int:
+        """Up to where everybody who may be elected has the log."""
+        own = self.log.recovery_point if self.log.config.flush is Flush.COMMIT else self.log.log_end_offset
+        followers = (node_id for node_id in self._in_sync.maximal if node_id != self._node_id)
+        return min([own, *map(self._pushes.agreed_offset, followers)])
+
+    def _advance(self, now_ms: int) -> Sequence[Replicated]:
+        if len(self.state.isr) >= self._least_in_sync:
+            self.log.advance_high_watermark(self._replicated_offset())
+        if not len(self._waiting) or not self._lease.holds(now_ms) or len(self.state.isr) < self.min_insync_replicas:
+            return ()
+        return self._waiting.reached(self.log.high_watermark)
+
+    def _push(self, now_ms: int) -> list[SendPush]:
+        return [SendPush(node_id, push) for node_id, push in self._pushes.due(now_ms)]
+
+    def _propose_again(self, now_ms: int) -> list[ProposeIsr]:
+        proposal = self._in_sync.proposal
+        if proposal is None:
+            return []
+        is_late = now_ms - self._in_sync.proposed_ms >= self._config.replica_push_timeout_ms
+        return [self._in_sync.propose(proposal, now_ms)] if is_late else []
+
+    def _propose_leaving(self, now_ms: int) -> list[ProposeIsr]:
+        """Propose the in-sync set without those who lag, as far as it may shrink."""
+        lags = {node_id: self._pushes.lag_ms(node_id, now_ms) for node_id in self.state.isr if node_id != self._node_id}
+        lagging = sorted((node_id for node_id, lag in lags.items() if lag), key=lags.__getitem__, reverse=True)
+        isr = without_lagging(self.state.isr, lagging, self._least_in_sync)
+        return self._propose(isr, now_ms)
+
+    def _propose_joining(self, now_ms: int) -> list[ProposeIsr]:
+        """Propose the in-sync set with those who have caught up with everything that may have been acknowledged."""
+        least_offset = max(self.log.high_watermark, self.epoch_start_offset)
+        joining = [
+            node_id
+            for node_id in self.state.replicas
+            if node_id not in self.state.isr
+            and self._pushes.agreed_offset(node_id) >= least_offset
+            and not self._pushes.lag_ms(node_id, now_ms)
+        ]
+        return self._propose((*self.state.isr, *joining), now_ms)
+
+    def _propose(self, isr: tuple[int, ...], now_ms: int) -> list[ProposeIsr]:
+        is_too_soon = now_ms < self._in_sync.refused_ms + self._config.replica_push_timeout_ms
+        if self._in_sync.proposal is not None or isr == self.state.isr or is_too_soon:
+            return []
+        lives = {self._node_id: self._incarnation, **self._pushes.incarnations}
+        replicas = in_their_lives(isr, lives)
+        proposal = ProposeIsr(self.partition, self._node_id, self.leader_epoch, self.state.partition_epoch, replicas)
+        return [self._in_sync.propose(proposal, now_ms)]

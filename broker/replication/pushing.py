@@ -1,0 +1,135 @@
+"""What a leader pushes, and to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import PartitionLog
+from eagleray.broker.replication.config import ReplicationConfig
+from eagleray.broker.replication.divergence import epoch_before, find_agreement
+from eagleray.broker.replication.events import NO_LEADER_EPOCH, Push, PushAnswered
+from eagleray.broker.replication.progress import NOT_IN_FLIGHT, FollowerProgress
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import decode_header, scan_batches
+
+
+class Pushes:
+    """One push on its way to each follower of a leader, and all that is appended meanwhile in the next.
+
+    Owns: what is known of each follower. It reads the log and never changes it. A push that is not answered in time is
+    made again. Answers count only if they are of the life of the follower that the controller knows, for another one
+    may have lost what this one acknowledged.
+    """
+
+    def __init__(
+        self, partition: TopicPartition, node_id: int, leader_epoch: int, log: PartitionLog, config: ReplicationConfig
+    ) -> None:
+        self._partition = partition
+        self._node_id = node_id
+        self._leader_epoch = leader_epoch
+        self._log = log
+        self._config = config
+        self._push_ids = count(1)
+        self._followers: dict[int, FollowerProgress] = {}
+
+    def push_to(self, node_ids: Iterable[int], incarnations: Mapping[int, int], now_ms: int) -> None:
+        """Push to these followers from now on, as far as they are registered, and begin anew with new lives of them."""
+        known = self._followers
+        self._followers = {}
+        for node_id in node_ids:
+            incarnation = incarnations.get(node_id)
+            if node_id == self._node_id or incarnation is None:
+                continue
+            progress = known.get(node_id)
+            if progress is None or progress.incarnation != incarnation:
+                progress = FollowerProgress(incarnation, self._log.log_end_offset, now_ms)
+            self._followers[node_id] = progress
+
+    @property
+    def incarnations(self) -> dict[int, int]:
+        """The lives of the followers that are pushed to."""
+        return {node_id: progress.incarnation for node_id, progress in self._followers.items()}
+
+    def agreed_offset(self, node_id: int) -> int:
+        """Return up to where a follower is known to have the log; -1 where that is unknown."""
+        progress = self._followers.get(node_id)
+        return -1 if progress is None else progress.agreed_offset
+
+    def lag_ms(self, node_id: int, now_ms: int) -> int:
+        """Return for how long a follower has not had everything; 0 for one that has, or had it lately enough."""
+        progress = self._followers.get(node_id)
+        if progress is None:
+            return now_ms
+        lags = progress.lags(self._log.log_end_offset, now_ms, self._config.replica_lag_time_max_ms)
+        return now_ms - progress.caught_up_ms if lags else 0
+
+    def answered(self, event: PushAnswered, now_ms: int) -> bool:
+        """Take a follower's answer at this leader epoch; return whether more is known to agree."""
+        progress = self._followers.get(event.follower)
+        if progress is None or progress.incarnation != event.incarnation:
+            return False
+        is_awaited = progress.landed(event.push_id)
+        if event.error_code is ErrorCode.NONE:
+            before = progress.agreed_offset
+            progress.agrees(event.end_offset, self._log.log_end_offset, now_ms)
+            return progress.agreed_offset > before
+        if event.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if is_awaited:
+                is_empty = event.start_offset == event.end_offset
+                progress.differs(find_agreement(self._log, event), self._log.log_start_offset, is_empty=is_empty)
+        elif is_awaited:
+            # The follower's disk has failed. It is tried again when the push would have been taken for lost.
+            progress.in_flight_id = event.push_id
+        return False
+
+    def due(self, now_ms: int) -> Iterator[tuple[int, Push]]:
+        """Make the pushes that followers are owed, to those that have none on the way."""
+        log = self._log
+        for node_id, progress in self._followers.items():
+            if progress.is_owed(log.log_end_offset, log.high_watermark, log.log_start_offset):
+                yield node_id, self._push(progress, now_ms)
+
+    def take_for_lost(self, now_ms: int) -> None:
+        """Forget pushes that were not answered in time."""
+        for progress in self._followers.values():
+            is_late = now_ms - progress.sent_ms >= self._config.replica_push_timeout_ms
+            if is_late and progress.in_flight_id != NOT_IN_FLIGHT:
+                progress.lost()
+
+    def _push(self, progress: FollowerProgress, now_ms: int) -> Push:
+        log = self._log
+        if progress.next_offset < log.log_start_offset:
+            progress.begins_anew = True
+        base_offset = max(progress.next_offset, log.log_start_offset)
+        records, previous_epoch, producers = self._read(base_offset), epoch_before(log, base_offset), b""
+        if progress.begins_anew:
+            # Records can be deleted from the middle of a batch on, and the whole batch is pushed.
+            base_offset = decode_header(records).base_offset if records else base_offset
+            producers = log.producers_before(base_offset)
+        push = Push(
+            self._partition,
+            self._node_id,
+            self._leader_epoch,
+            next(self._push_ids),
+            progress.incarnation,
+            base_offset,
+            progress.previous_epoch if previous_epoch == NO_LEADER_EPOCH else previous_epoch,
+            records,
+            log.log_end_offset,
+            log.high_watermark,
+            log.log_start_offset,
+            progress.begins_anew,
+            producers,
+        )
+        progress.sent(push.push_id, log.log_end_offset, log.high_watermark, log.log_start_offset, now_ms)
+        return push
+
+    def _read(self, base_offset: int) -> bytes:
+        """Return whole batches: a read may end inside of one."""
+        if base_offset >= self._log.log_end_offset:
+            return b""
+        data = self._log.read_for_replica(base_offset, max_bytes=self._config.replica_push_max_bytes)
+        scan = scan_batches(data, verify_crc=False)
+        return data if scan.valid_length == len(data) else data[: scan.valid_length]

@@ -1,0 +1,120 @@
+"""One replica of a partition: a leader at one epoch, a follower at another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import Flush, PartitionLog
+from eagleray.broker.replication.config import ReplicationConfig
+from eagleray.broker.replication.events import NO_LEADER_EPOCH, LeaderEffect, Push, PushAnswered, Resigned
+from eagleray.broker.replication.follower import ReplicationFollower
+from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.broker.replication.lease import Lease
+
+
+class PartitionReplica:
+    """Keeps one partition on one node, in one of the node's lives, and takes the part that metadata gives it.
+
+    Owns: the part that it plays, and the largest leader epoch that it has heard of, which never falls. The log is
+    its node's. A leader that hears of a newer epoch resigns, and follows; one that has resigned never leads again at
+    that epoch, and goes on telling the controller until there is a newer one. After a restart: a new life of the node
+    makes a new replica, once it has registered and knows the metadata as of then.
+    """
+
+    leader_type = ReplicationLeader
+    follower_type = ReplicationFollower
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        node_id: int,
+        incarnation: int,
+        log: PartitionLog,
+        *,
+        lease: Lease,
+        config: ReplicationConfig,
+    ) -> None:
+        self.partition = partition
+        self.log = log
+        self.leader: ReplicationLeader | None = None
+        self.resigned: Resigned | None = None
+        self._node_id = node_id
+        self._incarnation = incarnation
+        self._lease = lease
+        self._config = config
+        self._follower = self.follower_type(partition, node_id, incarnation, log)
+        # Whoever wrote this log knew its epochs, and so the replica does.
+        self._follower.follow(log.epochs.latest_epoch)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The largest leader epoch that is known here."""
+        return max(self._follower.leader_epoch, NO_LEADER_EPOCH if self.leader is None else self.leader.leader_epoch)
+
+    def learn(
+        self, state: PartitionImage, incarnations: Mapping[int, int], min_insync_replicas: int, now_ms: int
+    ) -> list[LeaderEffect]:
+        """Take the partition's state from metadata: begin to lead, go on, or follow."""
+        if state.leader_epoch < self.leader_epoch:
+            return []
+        effects: list[LeaderEffect] = []
+        if self.leader is not None:
+            self.leader.min_insync_replicas = min_insync_replicas
+            effects += self._noted(self.leader.learn(state, incarnations, now_ms))
+        if state.leader == self._node_id and self._may_begin(state.leader_epoch):
+            leader = self._begin(state, min_insync_replicas)
+            effects += self._noted(leader.learn(state, incarnations, now_ms))
+        elif state.leader != self._node_id:
+            self._follow(state.leader_epoch)
+        return effects
+
+    def push(self, push: Push, now_ms: int) -> tuple[PushAnswered, list[LeaderEffect]]:
+        """Take a push. Of a newer leader it is the first that is heard, maybe: whoever leads here is none any more."""
+        effects: list[LeaderEffect] = []
+        if self.leader is not None and push.leader_epoch > self.leader.leader_epoch:
+            effects = self.resign()
+        self._follow(self.leader_epoch)
+        return self._follower.push(push, now_ms), effects
+
+    def resign(self) -> list[LeaderEffect]:
+        """Stop to lead, if this replica does."""
+        return [] if self.leader is None else self._noted(self.leader.resign())
+
+    def tell_leader(self, call: Callable[[ReplicationLeader], list[LeaderEffect]]) -> list[LeaderEffect]:
+        """Have the leader take something, if this replica leads."""
+        return [] if self.leader is None else self._noted(call(self.leader))
+
+    def _noted(self, effects: list[LeaderEffect]) -> list[LeaderEffect]:
+        """Note that the leader has resigned, where its effects say so."""
+        for effect in effects:
+            if isinstance(effect, Resigned):
+                self._follow(effect.leader_epoch)
+                self.leader, self.resigned = None, effect
+        return effects
+
+    def _may_begin(self, leader_epoch: int) -> bool:
+        return self.leader is None and leader_epoch > self._follower.leader_epoch
+
+    def _begin(self, state: PartitionImage, min_insync_replicas: int) -> ReplicationLeader:
+        self.resigned = None
+        if self.log.config.flush is Flush.COMMIT:
+            # What the last life wrote and did not flush counts for nothing until it is.
+            self.log.flush()
+        self.leader = self.leader_type(
+            self.partition,
+            self._node_id,
+            self._incarnation,
+            self.log,
+            state,
+            lease=self._lease,
+            config=self._config,
+            min_insync_replicas=min_insync_replicas,
+        )
+        return self.leader
+
+    def _follow(self, leader_epoch: int) -> None:
+        if self.resigned is not None and leader_epoch > self.resigned.leader_epoch:
+            self.resigned = None
+        self._follower.follow(leader_epoch)

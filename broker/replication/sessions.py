@@ -1,0 +1,40 @@
+"""Which nodes the controller has heard from lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from eagleray.broker.replication.config import ReplicationConfig
+
+
+class Sessions:
+    """When each registered node was last heard, by the controller's own clock.
+
+    Owns: one time for each node. Persists: nothing. A controller that begins anew cannot know when its nodes were
+    heard, so all of them have just been: their leases may last for as long as if they had. A node whose session was
+    ended is heard no more until it has registered.
+    """
+
+    def __init__(self, config: ReplicationConfig, node_ids: Iterable[int], now_ms: int) -> None:
+        self._timeout_ms = config.broker_session_timeout_ms
+        self._heard_ms = dict.fromkeys(node_ids, now_ms)
+
+    def __contains__(self, node_id: int) -> bool:
+        return node_id in self._heard_ms
+
+    def begin(self, node_id: int, now_ms: int) -> None:
+        """Begin the session of a node that registers."""
+        self._heard_ms[node_id] = now_ms
+
+    def hear(self, node_id: int, now_ms: int) -> None:
+        """Note that a node with a session is alive."""
+        self._heard_ms[node_id] = max(self._heard_ms[node_id], now_ms)
+
+    def end_overdue(self, now_ms: int) -> tuple[int, ...]:
+        """End the sessions of nodes that were silent for too long, and return them."""
+        overdue = sorted(
+            node_id for node_id, heard_ms in self._heard_ms.items() if now_ms - heard_ms >= self._timeout_ms
+        )
+        for node_id in overdue:
+            del self._heard_ms[node_id]
+        return tuple(overdue)

@@ -1,0 +1,67 @@
+"""A network that loses, delays, repeats and reorders, and that parts nodes from each other, one way or both."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tests.simulation.schedule import Schedule
+
+
+class Weather(msgspec.Struct, frozen=True):
+    """How bad the network is; each seed has its own."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    delay: float = 0.0
+    longest_delay_ms: int = 700
+
+
+class Network:
+    """Carries messages between places, which have names; what arrives is handed to their receivers."""
+
+    def __init__(self, schedule: Schedule, weather: Weather) -> None:
+        self._schedule = schedule
+        self.weather = weather
+        self._receivers: dict[object, Callable[[object, Any], None]] = {}
+        self._cut: set[tuple[object, object]] = set()
+        self._sent = 0
+        self._newest: dict[tuple[object, object], int] = {}
+
+    def connect(self, place: object, receive: Callable[[object, Any], None]) -> None:
+        self._receivers[place] = receive
+
+    def cut(self, source: object, target: object) -> None:
+        self._cut.add((source, target))
+
+    def heal(self) -> None:
+        self._cut.clear()
+
+    def send(self, source: object, target: object, message: object) -> None:
+        chance, fired = self._schedule.happens, self._schedule.fired
+        if (source, target) in self._cut:
+            fired["message cut off"] += 1
+            return
+        if chance(self.weather.loss):
+            fired["message lost"] += 1
+            return
+        copies = 2 if chance(self.weather.duplication) else 1
+        fired["message repeated"] += copies - 1
+        self._sent += 1
+        for _ in range(copies):
+            self._carry(source, target, message, self._sent)
+
+    def _carry(self, source: object, target: object, message: object, number: int) -> None:
+        random = self._schedule.chance
+        delay_ms = random.randint(1, 4)
+        if self._schedule.happens(self.weather.delay):
+            self._schedule.fired["message delayed"] += 1
+            delay_ms += random.randint(5, self.weather.longest_delay_ms)
+        self._schedule.after(delay_ms, lambda: self._arrive(source, target, message, number))
+
+    def _arrive(self, source: object, target: object, message: object, number: int) -> None:
+        link = (source, target)
+        if number < self._newest.get(link, 0):
+            self._schedule.fired["message overtaken"] += 1
+        self._newest[link] = max(number, self._newest.get(link, 0))
+        self._receivers[target](source, message)
