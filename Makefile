@@ -32,9 +32,9 @@ demo: setup ## Stream orders through Spark exactly once, while processes are kil
 	$(WITH_JAVA) $(BIN)/python -m eagleray.pipelines.demo
 
 test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
-	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) --dist loadgroup --basetemp=$(BUILD)/test-files $(ARGS)
+	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) --dist loadgroup --basetemp=$(BUILD)/test-files --ignore=tests/deploy $(ARGS)
 
-test-cluster: setup ## Run the tests that `ray up` machines; they are part of `make test` as well
+test-cluster: setup ## Run the tests that set machines up with `ray up`, as root; `make test` leaves them out
 	$(WITH_JAVA) $(BIN)/pytest --basetemp=$(BUILD)/test-files $(ARGS) tests/deploy
 
 check: $(VENV)/.installed ## Check format, lint, types and layers

@@ -1,4 +1,7 @@
-"""One Ray, one cluster and one Spark for all tests of this folder, which one process runs."""
+"""One Ray, one cluster and one Spark for all tests of this folder.
+
+One process runs them, each module says so: Spark takes half a minute to start and all the memory that it can get.
+"""
 
 import os
 
@@ -9,14 +12,6 @@ from tests.compat.kafka_tools.jars import ToolsUnavailableError, find_java
 from tests.support.clusters import fresh, until_running
 from tests.support.ray_here import isolated_ray
 from tests.support.spark import SPECULATION
-
-
-def pytest_collection_modifyitems(items):
-    """Let one process run all of it: Spark takes half a minute to start and all the memory that it can get."""
-    folder = os.path.dirname(__file__)
-    for item in items:
-        if str(item.path).startswith(folder):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ from pyspark.errors import AnalysisException
 from tests.support.clusters import fresh
 from tests.support.spark import rows_of, write
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 
 def test_what_was_written_is_read_back(spark, topic):
     frame = spark.range(5000).selectExpr("cast(id as string) key", "concat('value-', id) value")

@@ -10,6 +10,8 @@ from eagleray import TopicPartition
 from tests.support.clusters import fresh
 from tests.support.spark import ends_of, names, numbered, open_transactions, produce, rows_of, values, values_in
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 BEGAN_MS = int(time.time()) * 1000 - 3_600_000
 """The time of the first record; much older ones would be deleted."""
 

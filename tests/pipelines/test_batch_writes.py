@@ -18,6 +18,8 @@ from tests.support.spark import (
     write,
 )
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 
 def numbered(spark, count, partitions=2):
     """Rows with the numbers as values, in so many tasks."""

@@ -10,6 +10,8 @@ from tests.pipelines.streaming_driver import AFTER_COMMIT, BEFORE_COMMIT, Driver
 from tests.support.clusters import fresh, kill, nodes_with, until, until_back
 from tests.support.spark_drivers import Driver, kill_executor, kill_python_worker, until_no_executor
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 ROWS = 200_000
 ROWS_PER_BATCH = 8_000
 PARTITIONS = 4

@@ -23,6 +23,8 @@ from tests.support.spark import (
     values_in,
 )
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 
 @pytest.fixture
 def source(cluster):

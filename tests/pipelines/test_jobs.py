@@ -14,6 +14,8 @@ from eagleray.pipelines.examples.stage import Stage, committed, values
 from eagleray.pipelines.jobs import Pipeline, Sink, Source, pipeline_of, read_job, run_pipeline
 from tests.support.clusters import fresh
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 JOB = """
 name = "{name}"
 checkpoint = "checkpoint"

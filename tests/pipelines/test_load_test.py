@@ -1,12 +1,15 @@
 """The load test: both kinds of drivers at once, counted to the last row."""
 
 import msgspec
+import pytest
 
 from eagleray.pipelines.loadtest.plan import LoadPlan
 from eagleray.pipelines.loadtest.plots import draw
 from eagleray.pipelines.loadtest.report import LoadReport
 from eagleray.pipelines.loadtest.running import run_load_test
 from tests.support.clusters import fresh
+
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_every_row_that_was_committed_is_found(cluster, spark, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from eagleray.pipelines.datasets import expected_totals
 from tests.support.cli_processes import Machine
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
 JOB = """
 name = "large-orders"

@@ -6,6 +6,8 @@ from eagleray import TopicPartition
 from tests.support.clusters import fresh
 from tests.support.spark import open_transactions, rows_of, write
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 
 @pytest.fixture(scope="module")
 def known(started_cluster):

@@ -18,6 +18,8 @@ from tests.support.spark import (
     write,
 )
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 
 def test_a_stream_goes_on_where_it_was_with_what_came_meanwhile(spark, cluster, topic, target, tmp_path):
     """Several batches, a restart, more records, and partitions that were not there before."""
