@@ -64,9 +64,7 @@ class EaglerayDataSource(DataSource):
         check_sink_schema(schema, options.topic)
         if overwrite:
             raise OptionError("Topics can only be added to. Use .mode('append').")
-        writer = BatchWriter(options, self._where(options))
-        self._check_topic(options)
-        return writer
+        return BatchWriter(options, self._to_write(options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, ARG002 - Spark's name
         """Return the writer of a stream.
@@ -76,9 +74,7 @@ class EaglerayDataSource(DataSource):
         """
         options = SinkOptions.parse(self.options, streaming=True)
         check_sink_schema(schema, options.topic)
-        writer = StreamWriter(options, self._where(options))
-        self._check_topic(options)
-        return writer
+        return StreamWriter(options, self._to_write(options))
 
     def _where(self, options: SourceOptions | SinkOptions) -> Whereabouts:
         return whereabouts(options.cluster, options.address, options.contact, self.contacts)
@@ -91,12 +87,14 @@ class EaglerayDataSource(DataSource):
                 "asked for. Leave out .schema(...) and select from what there is."
             )
 
-    def _check_topic(self, options: SinkOptions) -> None:
-        if options.topic is None:
-            return
-        known = self._where(options).connect().admin.list_topics(internal=True)
-        if options.topic not in known:
-            raise unknown_topic("topic", [options.topic], list(known))
+    def _to_write(self, options: SinkOptions) -> Whereabouts:
+        """Return where the cluster is that is to be written to; raise OptionError where it has no such topic."""
+        where = self._where(options).found()
+        if options.topic is not None:
+            known = where.connect().admin.list_topics(internal=True)
+            if options.topic not in known:
+                raise unknown_topic("topic", [options.topic], list(known))
+        return where
 
 
 def register(spark: SparkSession, *, cluster: str = DEFAULT_CLUSTER, address: str = "auto") -> None:

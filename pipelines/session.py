@@ -10,14 +10,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import raydp  # type: ignore[import-untyped] # it has no types
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from eagleray.actors.embedded_ray import LOOPBACK, EmbeddedRay, address_of_this_node
-from eagleray.pipelines.data_source import register
+from eagleray.pipelines.data_source import DEFAULT_CLUSTER, register
 
 _END_S: Final = 20
 
@@ -49,6 +49,7 @@ def spark_session(
     name: str = "eagleray",
     *,
     address: str | None = "auto",
+    cluster: str = DEFAULT_CLUSTER,
     executors: int = 1,
     cores: int = 2,
     memory: str = "1g",
@@ -60,6 +61,7 @@ def spark_session(
         with eagleray.start(data_dir="data"), spark_session() as spark:
             spark.read.format("eagleray").option("subscribe", "orders").load().count()
 
+    The data source knows the way to `cluster` from the start; to others each of Spark's processes has to find it.
     Executors are Ray actors with `cores` and `memory` each. `config` takes Spark's settings by their names. The driver
     logs to standard error from `log_level` on.
     """
@@ -67,17 +69,11 @@ def spark_session(
     scratch = tempfile.mkdtemp(prefix="eagleray-spark-")
     try:
         _choose_python()
-        settings = {
-            **DEFAULT_SETTINGS,
-            **_scratch_settings(scratch, log_level),
-            **_one_machine_settings(scratch),
-            **_addresses(),
-            **(config or {}),
-        }
+        settings = {**DEFAULT_SETTINGS, **_settings(scratch, log_level), **(config or {})}
         spark: SparkSession = raydp.init_spark(
             name, executors, cores, memory, fault_tolerant_mode=False, configs=settings
         )
-        register(spark)
+        register(spark, cluster=cluster)
         yield spark
     finally:
         raydp.stop_spark()
@@ -103,35 +99,28 @@ def _end_driver() -> None:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as above
 
 
-def _scratch_settings(scratch: str, log_level: str) -> dict[str, str]:
-    """Let what the driver leaves lying about be in one place, which goes with the session."""
+def _settings(scratch: str, log_level: str) -> dict[str, str]:
+    """Let Spark be where Ray is, and what it leaves lying about in one place, which goes with the session."""
     log_settings = Path(scratch, "log4j2.properties")
     log_settings.write_text(_LOG_SETTINGS.format(level=log_level), encoding="ascii")
+    address = address_of_this_node()
+    in_scratch = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"
+    if address == LOOPBACK:
+        # A cluster on loopback stays there.
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     return {
+        "spark.driver.host": address,
+        "spark.driver.bindAddress": address,
         "spark.log4j.config.file.name": str(log_settings),
         "spark.local.dir": scratch,
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData",
-        "spark.executor.extraJavaOptions": "-XX:-UsePerfData",
+        "spark.driver.extraJavaOptions": in_scratch,
+        # Executors have the place, too, where they are sure to be on this machine.
+        "spark.executor.extraJavaOptions": in_scratch if address == LOOPBACK else "-XX:-UsePerfData",
     }
-
-
-def _one_machine_settings(scratch: str) -> dict[str, str]:
-    """Let executors use the same place, where they are sure to be on this machine."""
-    if address_of_this_node() != LOOPBACK:
-        return {}
-    return {"spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"}
 
 
 def _choose_python() -> None:
     """Let Spark's workers run in this Python, where our package is; Spark takes whichever is first in the path."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-
-
-def _addresses() -> dict[str, Any]:
-    """Let the driver listen where Ray does, so that a cluster on loopback stays there."""
-    address = address_of_this_node()
-    if address == LOOPBACK:
-        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    return {"spark.driver.host": address, "spark.driver.bindAddress": address}

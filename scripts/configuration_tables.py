@@ -4,7 +4,6 @@ python scripts/configuration_tables.py            # write it
 python scripts/configuration_tables.py --check    # fail if it would change
 """
 
-import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -131,19 +130,7 @@ def _client_rows(rows: Iterable[object]) -> Iterable[Row]:
         yield f"`{row.key}`", row.default, f"{row.meaning}{allowed}"  # type: ignore[attr-defined]
 
 
-def main() -> int:
-    """Write or check the document."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail if the document would change")
-    rendered = render()
-    if parser.parse_args().check:
-        if not DOCUMENT.exists() or DOCUMENT.read_text(encoding="utf-8") != rendered:
-            print(f"{DOCUMENT} is out of date: run python {sys.argv[0]}", file=sys.stderr)
-            return 1
-        return 0
-    DOCUMENT.write_text(rendered, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    from generated_document import write_or_check  # type: ignore[import-not-found] # it lies beside this script
+
+    sys.exit(write_or_check(DOCUMENT, render(), __doc__))

@@ -4,7 +4,6 @@ python scripts/spark_options.py            # write it
 python scripts/spark_options.py --check    # fail if it would change
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -65,19 +64,7 @@ def render() -> str:
     return "".join((INTRODUCTION, source, sink, SHARED, render_table(SHARED_OPTIONS)))
 
 
-def main() -> int:
-    """Write or check the document."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail if the document would change")
-    rendered = render()
-    if parser.parse_args().check:
-        if not DOCUMENT.exists() or DOCUMENT.read_text(encoding="utf-8") != rendered:
-            print(f"{DOCUMENT} is out of date: run python {sys.argv[0]}", file=sys.stderr)
-            return 1
-        return 0
-    DOCUMENT.write_text(rendered, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    from generated_document import write_or_check  # type: ignore[import-not-found] # it lies beside this script
+
+    sys.exit(write_or_check(DOCUMENT, render(), __doc__))

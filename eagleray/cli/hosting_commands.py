@@ -121,11 +121,16 @@ def start(
         settings=settings_of(config) | ({} if flush is None else {"flush": str(flush)}),
         unless_running=unless_running,
     )
+    _start(request, detach=detach)
+
+
+def _start(request: StartRequest, *, detach: bool) -> None:
+    name, address = request.connection.name, request.connection.address
     running = kept_here(name) if address is None else None
-    if unless_running and running is not None:
+    if request.unless_running and running is not None:
         print_ready(running.bootstrap)
         return
-    if not (unless_running and address):
+    if not (request.unless_running and address):
         check(request)
     if detach and address is None:
         print_ready(background.start(request, background.command_of(request)))

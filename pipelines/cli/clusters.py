@@ -67,14 +67,14 @@ def _local_cluster() -> Iterator[Cluster]:
 
 
 @contextmanager
-def quiet_spark(context: typer.Context, name: str, **sizes: Any) -> Iterator[SparkSession]:  # noqa: ANN401 - as spark_session has them
-    """Spark on the Ray that was joined; it keeps its log to itself, unless --debug asks for it.
+def quiet_spark(context: typer.Context, name: str, cluster: Cluster, **sizes: Any) -> Iterator[SparkSession]:  # noqa: ANN401 - as spark_session has them
+    """Spark on the Ray that was joined, for a cluster there; it keeps its log to itself, unless --debug asks for it.
 
     What goes wrong is raised, and said in one line; Spark would print it as well, over two hundred.
     """
     from eagleray.pipelines.session import spark_session  # noqa: PLC0415 - loads Spark
 
-    with spark_session(name, address=None, **sizes) as spark:
+    with spark_session(name, address=None, cluster=cluster.name, **sizes) as spark:
         if not context.find_root().params.get("debug"):
             spark.sparkContext.setLogLevel("OFF")
         yield spark

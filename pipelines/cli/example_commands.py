@@ -80,7 +80,7 @@ def _run(
     note("starting Spark on the Ray cluster...")
     with (
         tempfile.TemporaryDirectory(prefix="eagleray-example-") as directory,
-        quiet_spark(context, name, config=ONE_CPU) as spark,
+        quiet_spark(context, name, cluster, config=ONE_CPU) as spark,
         showing(name, is_json=is_json) as on_batch,
     ):
         stage = Stage(

@@ -89,7 +89,7 @@ def generate(
             _by_producer(cluster, topic, str(dataset), seed, rows)
         else:
             note("starting Spark on the Ray cluster...")
-            with quiet_spark(context, f"generate-{topic}") as spark:
+            with quiet_spark(context, f"generate-{topic}", cluster) as spark:
                 _by_spark(spark, cluster, topic, str(dataset), seed=seed, rows=rows)
         seconds = time.monotonic() - began
     totals = expected_totals(seed, rows)

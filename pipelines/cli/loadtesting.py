@@ -106,7 +106,7 @@ def _run(context: typer.Context, cluster: Cluster, plan: LoadPlan) -> LoadReport
         spark = None
         if plan.spark_rows:
             note("starting Spark on the Ray cluster...")
-            spark = open_things.enter_context(quiet_spark(context, "loadtest", config=ONE_CPU))
+            spark = open_things.enter_context(quiet_spark(context, "loadtest", cluster, config=ONE_CPU))
         on_begin = open_things.enter_context(_progress(plan.seconds))
         return run_load_test(cluster, spark, plan, on_begin)
 

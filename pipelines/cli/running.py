@@ -74,10 +74,11 @@ def _run(context: typer.Context, job: JobFile, connection: Connection, *, is_jso
     pipeline = msgspec.structs.replace(pipeline_of(job), cluster=connection.name)
     sizes = job.spark
     with (
-        cluster_of(connection),
+        cluster_of(connection) as cluster,
         quiet_spark(
             context,
             job.name,
+            cluster,
             executors=sizes.executors,
             cores=sizes.cores,
             memory=sizes.memory,

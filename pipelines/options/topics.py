@@ -5,16 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Mapping
-from typing import Final
 
 import msgspec
 
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from eagleray.broker.controller.topics import INTERNAL_TOPICS
 from eagleray.broker.identities import TopicPartition
 from eagleray.pipelines.options.errors import OptionError
-
-INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
-"""What no pattern matches, as with Kafka's consumers; `subscribe` and `assign` may name them."""
 
 
 class Subscribe(msgspec.Struct, frozen=True):
@@ -32,7 +28,10 @@ class Subscribe(msgspec.Struct, frozen=True):
 
 
 class SubscribePattern(msgspec.Struct, frozen=True):
-    """All partitions of all topics whose whole name matches, of those that come later, too."""
+    """All partitions of all topics whose whole name matches, of those that come later, too.
+
+    No pattern matches the broker's own, as with Kafka's consumers; `subscribe` and `assign` may name them.
+    """
 
     pattern: str
 

@@ -27,7 +27,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, where: Whereabouts) -> None:
         self._options = options
-        self._where = where.found()
+        self._where = where
         self._name = TransactionName(f"{options.transactional_id_prefix}-{uuid.uuid4()}", "job")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -54,7 +54,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SinkOptions, where: Whereabouts) -> None:
         self._options = options
-        self._where = where.found()
+        self._where = where
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task, in a worker."""

@@ -52,11 +52,11 @@ class CrashingWriter(StreamWriter):
         self._driver_pids = driver_pids
 
     def commit(self, messages, batchId):  # noqa: N803 - Spark's name
-        point, batch, mark = self._crash
+        is_committed_first, batch, mark = self._crash
         if batch != batchId:
             super().commit(messages, batchId)
             return
-        if point == "after-commit":
+        if is_committed_first:
             super().commit(messages, batchId)
         pathlib.Path(mark).touch()
         for pid in self._driver_pids:
@@ -68,7 +68,7 @@ class CrashingWriter(StreamWriter):
 def crashing_source(registered, plan):
     """The registered data source, with writers that end the driver."""
     driver_pids = (os.getpid(), SparkContext._gateway.proc.pid)
-    crash = (plan.crash_point, plan.crash_batch, plan.crash_mark)
+    crash = (plan.crash_point == AFTER_COMMIT, plan.crash_batch, plan.crash_mark)
 
     class CrashingDataSource(registered):
         def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
@@ -114,7 +114,8 @@ def report(query):
 
 
 def main(plan):
-    with spark_session("driver", address=plan.address, config={"spark.sql.shuffle.partitions": "4"}) as spark:
+    config = {"spark.sql.shuffle.partitions": "4"}
+    with spark_session("driver", address=plan.address, cluster=plan.cluster, config=config) as spark:
         spark.sparkContext.setLogLevel("ERROR")
         if plan.crash_point is not None:
             spark.dataSource.register(crashing_source(EaglerayDataSource, plan))

@@ -8,6 +8,7 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.pipelines.columnar import RecordColumns, decode
 from tests.pipelines.streaming_driver import AFTER_COMMIT, BEFORE_COMMIT, DriverPlan
 from tests.support.clusters import fresh, kill, nodes_with, until, until_back
+from tests.support.spark import undecided
 from tests.support.spark_drivers import Driver, kill_executor, kill_python_worker, until_no_executor
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -79,10 +80,6 @@ def values_of(cluster, topic):
             for batches in cluster.scan(partition, 0, end):
                 found.update(decode(batches, columns).column("value").to_pylist())
     return found
-
-
-def undecided(cluster, topic):
-    return sum(partition.undecided for partition in cluster.admin.describe_topic(topic).partitions)
 
 
 def expected(rows):
