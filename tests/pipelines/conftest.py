@@ -1,6 +1,7 @@
 """One Ray, one cluster and one Spark for all tests of this folder.
 
 One process runs them, each module says so: Spark takes half a minute to start and all the memory that it can get.
+Tests whose drivers are processes of their own come first: a small machine's cores are enough for one Spark.
 """
 
 import os
@@ -12,6 +13,11 @@ from tests.compat.kafka_tools.jars import ToolsUnavailableError, find_java
 from tests.support.clusters import fresh, until_running
 from tests.support.ray_here import isolated_ray
 from tests.support.spark import SPECULATION
+
+
+def pytest_collection_modifyitems(items):
+    """Run drivers of their own before the session that all other tests share holds an executor."""
+    items.sort(key=lambda item: item.get_closest_marker("own_spark") is None)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from tests.support.clusters import fresh, kill, nodes_with, until, until_back
 from tests.support.spark import undecided
 from tests.support.spark_drivers import Driver, kill_executor, kill_python_worker, until_no_executor
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.own_spark]
 
 ROWS = 200_000
 ROWS_PER_BATCH = 8_000
