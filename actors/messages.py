@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eagleray.broker.messages import Marker, Message
+from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.broker.transactions.events import SendMarkers
 
 
@@ -30,3 +31,17 @@ class WriteGroupMarkers(Message, frozen=True, tag=True):
 
     request_id: int
     markers: tuple[Marker, ...]
+
+
+class PushRecords(Message, frozen=True, tag=True):
+    """A leader's push to the node of a follower; answered by `RecordsPushed`."""
+
+    request_id: int
+    push: Push
+
+
+class RecordsPushed(Message, frozen=True, tag=True):
+    """The answer to `PushRecords`."""
+
+    request_id: int
+    answer: PushAnswered

@@ -33,5 +33,11 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
     """Where to listen; with 0 the port of the node's last life, or any that is free."""
 
+    machine: str = ""
+    """The machine that it runs on, whose disk `data_dir` is on."""
+
+    controllers: tuple[int, ...] = (CONTROLLER_NODE_ID,)
+    """The nodes of which one is the controller."""
+
     port_range: tuple[int, int] | None = None
     """The lowest and the highest port to choose from, where a firewall lets no others through."""

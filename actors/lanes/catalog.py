@@ -56,6 +56,9 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
     Role.CONTROLLER: (
         controller.PlanNodes,
         controller.RegisterNode,
+        controller.NodeBeat,
+        controller.ChangeIsr,
+        controller.ReserveProducerIds,
         controller.FollowMetadata,
         controller.CreateTopics,
         controller.DeleteTopics,
@@ -67,6 +70,9 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
 
 NODE_REQUESTS: Final[tuple[type, ...]] = (controller.GetMetadata, controller.DescribeConfigs)
 """What any node answers, from the metadata that it follows."""
+
+REPLICA_REQUESTS: Final[tuple[type, ...]] = (messages.PushRecords,)
+"""What a node answers that keeps replicas, whatever its roles are."""
 
 REPLIES: Final[tuple[type, ...]] = (
     partitions.Produced,
@@ -83,6 +89,7 @@ REPLIES: Final[tuple[type, ...]] = (
     transactions.TransactionsListed,
     messages.MarkersFinished,
     messages.Misdirected,
+    messages.RecordsPushed,
     producer_ids.BlockAllocated,
     groups.OffsetsCommitted,
     groups.OffsetsFetched,
@@ -96,13 +103,21 @@ REPLIES: Final[tuple[type, ...]] = (
     consumer_groups.ConsumerGroupDescribed,
     controller.PlanAnswered,
     controller.NodeRegistered,
+    controller.NodeBeatAnswered,
+    controller.IsrChanged,
+    controller.ProducerIdsReserved,
     controller.MetadataFollowed,
     controller.MetadataAnswered,
     controller.TopicsAnswered,
     controller.ConfigsDescribed,
 )
 
-_ALL: Final = (*(message for of_role in REQUESTS.values() for message in of_role), *NODE_REQUESTS, *REPLIES)
+_ALL: Final = (
+    *(message for of_role in REQUESTS.values() for message in of_role),
+    *NODE_REQUESTS,
+    *REPLICA_REQUESTS,
+    *REPLIES,
+)
 
 MESSAGES: Any = Union[_ALL]  # noqa: UP007 - the members are known only here
 """The union that frames are decoded by."""

@@ -11,11 +11,13 @@ from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NodeRegistration, PlannedNode
 from eagleray.broker.controller.topics import NO_TOPIC_ID
 from eagleray.broker.messages import Message
+from eagleray.broker.replication.events import Heartbeat, HeartbeatAnswered, IsrAnswered, ProposeIsr
 from eagleray.protocol.errors import ErrorCode
 
 __all__ = [
     "AlterTopicConfigs",
     "Answer",
+    "ChangeIsr",
     "ChangesLogged",
     "ChangesLost",
     "ConfigsDescribed",
@@ -28,16 +30,21 @@ __all__ = [
     "FollowMetadata",
     "GetMetadata",
     "GrowTopic",
+    "IsrChanged",
     "LogChanges",
     "MetadataAnswered",
     "MetadataFollowed",
     "NewTopic",
+    "NodeBeat",
+    "NodeBeatAnswered",
     "NodeRegistered",
     "NodeRegistration",
     "PlanAnswered",
     "PlanNodes",
     "PlannedNode",
+    "ProducerIdsReserved",
     "RegisterNode",
+    "ReserveProducerIds",
     "StartNodes",
     "StopNodes",
     "Tick",
@@ -59,10 +66,38 @@ class PlanNodes(Message, frozen=True, tag=True):
 
 
 class RegisterNode(Message, frozen=True, tag=True):
-    """A node has started; answered by `NodeRegistered`. Asking again with the same incarnation changes nothing."""
+    """A node has started; answered by `NodeRegistered`. Asking again with the same incarnation changes nothing.
+
+    Its directories are locked against its last life, and its incarnations ascend.
+    """
 
     request_id: int
     node: NodeRegistration
+    has_lost: bool = False
+    """Whether records that it had acknowledged may be gone: its disk is another one, or lost power."""
+
+
+class NodeBeat(Message, frozen=True, tag=True):
+    """A node's heartbeat; answered by `NodeBeatAnswered`."""
+
+    request_id: int
+    heartbeat: Heartbeat
+
+
+class ChangeIsr(Message, frozen=True, tag=True):
+    """A leader wants another in-sync set; answered by `IsrChanged`."""
+
+    request_id: int
+    proposal: ProposeIsr
+
+
+class ReserveProducerIds(Message, frozen=True, tag=True):
+    """An allocator wants producer ids that nobody has had; answered by `ProducerIdsReserved`."""
+
+    request_id: int
+    count: int
+    at_least: int = 0
+    """The first id that may be given, where the allocator knows of others that are taken."""
 
 
 class NewTopic(Message, frozen=True):
@@ -210,6 +245,31 @@ class NodeRegistered(Message, frozen=True, tag=True):
     error_code: ErrorCode
     image: MetadataImage | None = None
     message: str | None = None
+    known_incarnation: int = -1
+    """With STALE_BROKER_EPOCH: the newest life that is known of the node, which this one has to come after."""
+
+
+class NodeBeatAnswered(Message, frozen=True, tag=True):
+    """The answer to `NodeBeat`."""
+
+    request_id: int
+    answer: HeartbeatAnswered
+
+
+class IsrChanged(Message, frozen=True, tag=True):
+    """The answer to `ChangeIsr`."""
+
+    request_id: int
+    answer: IsrAnswered
+
+
+class ProducerIdsReserved(Message, frozen=True, tag=True):
+    """The answer to `ReserveProducerIds`: these are the asker's for good, whether it uses them or not."""
+
+    request_id: int
+    error_code: ErrorCode
+    first_id: int = -1
+    count: int = 0
 
 
 class MetadataFollowed(Message, frozen=True, tag=True):

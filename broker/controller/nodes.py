@@ -31,7 +31,7 @@ class NodeRegistration(Message, frozen=True):
 
     node_id: int
     incarnation: int
-    """Drawn at random when the node's process starts."""
+    """Ascends from life to life: whatever an earlier life says is out of date."""
 
     host: str
     port: int
@@ -47,3 +47,6 @@ class PlannedNode(Message, frozen=True):
     roles: tuple[str, ...]
     dedicated_to: TopicPartition | None = None
     """The one partition that this node leads, where its topic asks for `leader.placement=dedicated`."""
+
+    machine: str = ""
+    """What it shares its disk and its fate with. No two replicas of a partition are on one machine."""
