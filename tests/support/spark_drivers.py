@@ -12,9 +12,11 @@ import time
 import msgspec
 import psutil
 
+from eagleray.pipelines.session import DEFAULT_SETTINGS
 from tests.support.clusters import NotInTime, until
 
 DRIVER_S = 240
+DAEMON = DEFAULT_SETTINGS["spark.python.daemon.module"]
 
 
 class Driver:
@@ -98,7 +100,7 @@ def executors():
 
 
 def daemons_of(java):
-    return [child for child in children(java) if has_word(child, "pyspark.daemon")]
+    return [child for child in children(java) if has_word(child, DAEMON)]
 
 
 def kill_executor():
