@@ -28,7 +28,8 @@ from eagleray.broker.groups.events import (
     OffsetsResigned,
 )
 from eagleray.broker.groups.state import OffsetsState
-from eagleray.broker.log import Appended, LogWriteFailed, Origin
+from eagleray.broker.log import Appended, LogWriteFailed, Origin, PartitionLog
+from eagleray.broker.messages import Message
 from eagleray.broker.partitions.events import Tick, VerifyTransaction, WriteMarkers
 from eagleray.broker.partitions.marking import new_marker
 from eagleray.protocol.errors import ErrorCode
@@ -40,8 +41,9 @@ _log = logging.getLogger(__name__)
 class GroupCoordinatorShell(Shell):
     """Coordinates the groups whose partitions of `__consumer_offsets` the metadata gives to its node.
 
-    Owns: the logs of these partitions. Commits that a turn brings to one partition are appended with one write where
-    no marker lies between them; then the machine is told, in the same turn.
+    Owns: what is written to the logs of these partitions. Commits that a turn brings to one partition are appended with
+    one write where no marker lies between them; once they are replicated the machine is told: with one replica in the
+    same turn.
     """
 
     role: ClassVar = Role.GROUPS
@@ -63,6 +65,7 @@ class GroupCoordinatorShell(Shell):
 
     def handle(self, events: list[Any]) -> None:
         """Let the machine take what happened, until nothing follows from it any more."""
+        events = self._topic.admit(events)
         while events:
             events = self._append(self._decide(events))
 
@@ -89,21 +92,28 @@ class GroupCoordinatorShell(Shell):
     # The offsets log
 
     def _append(self, appends: dict[int, list[LogOffsets | LogMarkers]]) -> list[Any]:
-        outcomes: list[Any] = []
+        """Append what each partition is to hold; return what the machine has to know by now."""
+        lost: list[Any] = []
+        logged: dict[int, list[Message]] = {}
         for number, of_partition in appends.items():
             for run in _runs(of_partition):
+                log = self._topic.log_to_write(number, run[0].epoch)
+                if isinstance(log, ErrorCode):
+                    lost += [OffsetsLost(effect.token, log) for effect in run]
+                    continue
                 append = self._append_markers if isinstance(run[0], LogMarkers) else self._append_offsets
-                outcomes += append(number, run)
-        self._topic.replicate([*appends])
-        return outcomes
+                for outcome in append(log, run):
+                    if isinstance(outcome, OffsetsLost):
+                        lost.append(outcome)
+                    else:
+                        logged.setdefault(number, []).append(outcome)
+        return [*lost, *self._topic.replicate(logged)]
 
-    def _append_offsets(self, number: int, effects: list[Any]) -> list[Any]:
+    def _append_offsets(self, log: PartitionLog, effects: list[Any]) -> list[Any]:
         now_ms = self.host.now_ms()
         batches = [_batch_of(effect, now_ms) for effect in effects]
         try:
-            results = self._topic.log_of(number).append(
-                batches, leader_epoch=effects[0].epoch, now_ms=now_ms, origin=Origin.COORDINATOR
-            )
+            results = log.append(batches, leader_epoch=effects[0].epoch, now_ms=now_ms, origin=Origin.COORDINATOR)
         except LogWriteFailed as error:
             _log.error("%s", error)
             return [OffsetsLost(effect.token, ErrorCode.COORDINATOR_NOT_AVAILABLE) for effect in effects]
@@ -114,12 +124,10 @@ class GroupCoordinatorShell(Shell):
             for effect, result in zip(effects, results, strict=True)
         ]
 
-    def _append_markers(self, number: int, effects: list[Any]) -> list[Any]:
+    def _append_markers(self, log: PartitionLog, effects: list[Any]) -> list[Any]:
         markers = [new_marker(marker) for effect in effects for marker in effect.markers]
         try:
-            results = self._topic.log_of(number).append_markers(
-                markers, leader_epoch=effects[0].epoch, now_ms=self.host.now_ms()
-            )
+            results = log.append_markers(markers, leader_epoch=effects[0].epoch, now_ms=self.host.now_ms())
         except LogWriteFailed as error:
             _log.error("%s", error)
             return [OffsetsLost(effect.token, ErrorCode.KAFKA_STORAGE_ERROR) for effect in effects]
@@ -143,12 +151,12 @@ class GroupCoordinatorShell(Shell):
             self.post(OffsetsOfTopicDeleted(deleted))
 
     def tick(self) -> None:
-        """Let the machine look after time, and keep the logs in order."""
+        """Let the machine look after time."""
         self.handle([Tick()])
         self._topic.tick()
 
     def close(self) -> None:
-        """Close the logs."""
+        """Stop to load."""
         self._topic.close()
 
 

@@ -6,29 +6,38 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any, Final
 
-from eagleray.actors.logs import Logs, PartitionLocked
+from eagleray.actors.logs import PartitionLocked
 from eagleray.actors.shell import Host
 from eagleray.broker.filesystem import sync_file_system
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, Isolation, LogError, PartitionLog
 from eagleray.broker.messages import Message
 from eagleray.broker.partitions.leaders import FLUSHED_ONE_BY_ONE
+from eagleray.broker.replication.events import Replicated
+from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch, split_batches
 
 _log = logging.getLogger(__name__)
 
 _READ_BYTES: Final = 1024 * 1024
 _RETRY_S: Final = 0.1
+_REPLICATED_S: Final = 0.01
+_NEVER_MS: Final = 2**62
+_NOT_NOW: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 class InternalTopic:
     """What a coordinator has of the topic that its state is kept in.
 
-    Owns: the logs of the partitions that the metadata gives to this node, each at the epoch that it was given at. A log
-    is made when something is first written to it. A partition is loaded off the loop, so that clients are told
-    meanwhile that it loads. The machine is told by `post` when a partition is assigned, loaded and resigned.
+    Owns: at which epochs this node leads partitions of the topic, and the outcomes that wait until what they tell of is
+    replicated; the logs are those of the node's replicas. A log is made when something is first written to it. A
+    partition is loaded off the loop, once all that it holds is replicated, so that clients are told meanwhile that it
+    loads. The machine is told by `post` when a partition is assigned, loaded and resigned.
+    While the lease does not hold, nothing reaches the machine: another node may lead by now, and have answered.
     """
 
     def __init__(
@@ -49,101 +58,167 @@ class InternalTopic:
         self._loaded = loaded
         self._resigned = resigned
         self._replay = replay
-        self.logs = Logs(host.spec.data_dir, host.spec.settings)
         self._epochs: dict[int, int] = {}
-        self._loading: set[int] = set()
+        self._ended_epochs: dict[int, int] = {}
+        self._is_replicated = False
+        self._held: list[Any] = []
+        self._outcomes: dict[int, tuple[int, list[Message]]] = {}
+        self._tokens = count(1)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"load-{name}")
         self._tasks: set[asyncio.Task[None]] = set()
+        host.replicas.serve(self, name)
 
-    def log_of(self, number: int) -> PartitionLog:
-        """The log of a partition that is led here; one that was never written to begins now."""
-        partition = TopicPartition(self._name, number)
-        return self.logs[partition] if partition in self.logs else self._open(partition)
-
-    def _open(self, partition: TopicPartition) -> PartitionLog:
-        topic = self._host.image.topics[self._name]
-        log = self.logs.open(partition, topic.configs, topic.topic_id, now_ms=self._host.now_ms())
-        log.advance_high_watermark(log.log_end_offset)
-        return log
+    def _partition(self, number: int) -> TopicPartition:
+        return TopicPartition(self._name, number)
 
     # Which partitions it leads
 
     def metadata_changed(self) -> None:
         """Take what this node is to lead at a new epoch, and give up what it leads no longer."""
         image, node_id = self._host.image, self._host.spec.node_id
-        wanted = {partition.partition for partition in image.led_by(node_id) if partition.topic == self._name}
+        led = image.led_by(node_id) if self._host.is_registered else ()
+        wanted = {partition.partition: image.find(partition) for partition in led if partition.topic == self._name}
+        self._is_replicated = any(state is not None and len(state.replicas) > 1 for state in wanted.values())
         for number in [number for number in self._epochs if number not in wanted]:
             self._resign(number)
-        for number in sorted(wanted):
-            epoch = image.leader_epoch_of(TopicPartition(self._name, number))
-            if self._epochs.get(number) != epoch:
-                self._epochs[number] = epoch
-                self._post(self._assigned(number, epoch))
-                self._start(self._load(number, epoch))
+        for number, state in sorted(wanted.items()):
+            assert state is not None, "a partition that is led exists"
+            if state.leader_epoch > max(self._epochs.get(number, -1), self._ended_epochs.get(number, -1)):
+                self._epochs[number] = state.leader_epoch
+                self._post(self._assigned(number, state.leader_epoch))
+                self._start(self._load(number, state.leader_epoch))
 
     def _resign(self, number: int) -> None:
-        self._post(self._resigned(number, self._epochs.pop(number)))
-        if number not in self._loading:
-            self._close_if_given_up(number)
+        epoch = self._ended_epochs[number] = self._epochs.pop(number)
+        event = self._resigned(number, epoch)
+        if self._held:
+            # Before anything that came since nobody knows who leads.
+            self._held.insert(0, event)
+        else:
+            self._post(event)
 
     async def _load(self, number: int, epoch: int) -> None:
         while self._epochs.get(number) == epoch:
-            if number not in self._loading:
-                self._loading.add(number)
-                try:
-                    await self._load_once(number, epoch)
-                except (PartitionLocked, LogError, OSError) as error:
-                    _log.warning("%s-%s cannot be loaded yet: %s", self._name, number, error)
-                except Exception as error:  # noqa: BLE001 - a log that cannot be understood is not to be written to
-                    self._host.fail(error)
-                else:
+            try:
+                if await self._load_once(number, epoch):
                     return
-                finally:
-                    self._loading.discard(number)
-                    self._close_if_given_up(number)
+            except (PartitionLocked, LogError, OSError) as error:
+                _log.warning("%s-%s cannot be loaded yet: %s", self._name, number, error)
+            except Exception as error:  # noqa: BLE001 - a log that cannot be understood is not to be written to
+                self._host.fail(error)
             await asyncio.sleep(_RETRY_S)
 
-    def _close_if_given_up(self, number: int) -> None:
-        partition = TopicPartition(self._name, number)
-        if number not in self._epochs and partition in self.logs:
-            self.logs.close(partition)
-
-    async def _load_once(self, number: int, epoch: int) -> None:
-        partition = TopicPartition(self._name, number)
-        if partition in self.logs or self.logs.has_files(partition):
-            log = self._open(partition)
-            state = await self._host.loop.run_in_executor(self._executor, lambda: self._replay(batches_of(log)))
-        else:
+    async def _load_once(self, number: int, epoch: int) -> bool:
+        replicas, partition = self._host.replicas, self._partition(number)
+        if replicas.leader(partition) is None and not replicas.logs.has_files(partition):
             # Making a hundred empty logs takes longer than everything else that a new cluster does.
             state = self._replay(())
+        else:
+            leader = replicas.lead(partition)
+            if leader is None or leader.leader_epoch != epoch:
+                return False
+            # What the last leader wrote may be undone as long as it is not replicated.
+            while leader.is_leading and not leader.knows_high_watermark:
+                await asyncio.sleep(_REPLICATED_S)
+            state = await self._read(partition, leader)
         if self._epochs.get(number) == epoch:
             self._post(self._loaded(number, epoch, state))
+        return True
+
+    async def _read(self, partition: TopicPartition, leader: ReplicationLeader) -> Any:  # noqa: ANN401 - what `replay` gives
+        loading = self._host.replicas.loading
+        loading.add(partition)
+        try:
+            log = leader.log
+            return await self._host.loop.run_in_executor(self._executor, lambda: self._replay(batches_of(log)))
+        finally:
+            loading.discard(partition)
 
     def _start(self, coroutine: Any) -> None:  # noqa: ANN401 - a coroutine
         task = self._host.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    # What the replicas tell
+
+    def led(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
+        """Nothing to do: what is led at which epoch is known from the metadata, and loaded."""
+
+    def resigned(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
+        """Give up a partition that another node is about to lead."""
+        if self._epochs.get(partition.partition) == leader.leader_epoch:
+            self._resign(partition.partition)
+
+    def replicated(self, partition: TopicPartition, event: Replicated) -> None:
+        """Tell the machine what has happened for good."""
+        if event.error_code is ErrorCode.NONE:
+            for outcome in self._outcomes.pop(event.request_id)[1]:
+                self._post(outcome)
+            return
+        leader = self._host.replicas.leader(partition)
+        if leader is None or not leader.is_leading:
+            # Whoever leads next knows whether it is there, and loads it.
+            self._outcomes.pop(event.request_id)
+            return
+        # It is in the log, and may be replicated yet: whatever else happens has to come after it.
+        leader.wait(event.request_id, self._outcomes[event.request_id][0], _NEVER_MS)
+
+    def advanced(self, partition: TopicPartition) -> None:
+        """Nothing to do: nobody reads these partitions by offset while they are led here."""
+
     # Writing
 
-    def replicate(self, written: Sequence[int]) -> None:
-        """Make what was appended to these partitions count: flushed where that is asked for, and replicated."""
-        logs = [self.log_of(number) for number in written]
+    def admit(self, events: list[Any]) -> list[Any]:
+        """Give what the machine may take now; the rest waits until it is known again who leads."""
+        if not self._is_replicated or self._host.replicas.lease.holds(self._host.steady_ms()):
+            held, self._held = self._held, []
+            return [*held, *events] if held else events
+        self._held += events
+        return []
+
+    def log_to_write(self, number: int, epoch: int) -> PartitionLog | ErrorCode:
+        """The log of a partition that is led here; one that was never written to begins now. Or why not."""
+        leader = self._host.replicas.lead(self._partition(number))
+        if leader is None or leader.leader_epoch != epoch:
+            return ErrorCode.NOT_COORDINATOR
+        code = leader.check_append(self._host.steady_ms(), waits_for_all=True)
+        if code is ErrorCode.NONE:
+            return leader.log
+        return ErrorCode.NOT_COORDINATOR if code is ErrorCode.NOT_LEADER_OR_FOLLOWER else _NOT_NOW
+
+    def replicate(self, outcomes: dict[int, list[Message]]) -> list[Message]:
+        """Make what was appended to partitions count: flushed where that is asked for, and replicated.
+
+        Returns the outcomes of what is replicated by now; the others are posted when it is.
+        """
+        replicas, steady_ms = self._host.replicas, self._host.steady_ms()
+        leaders = {number: replicas.leader(self._partition(number)) for number in outcomes}
+        logs = [leader.log for leader in leaders.values() if leader is not None]
         flush_all(self._host.spec.data_dir, [log for log in logs if log.config.flush is Flush.COMMIT])
-        for log in logs:
-            log.advance_high_watermark(log.log_end_offset)
+        now: list[Message] = []
+        for number, leader in leaders.items():
+            assert leader is not None, "it was appended to in this turn"
+            token, end_offset = next(self._tokens), leader.log.log_end_offset
+            self._outcomes[token] = end_offset, outcomes[number]
+            leader.wait(token, end_offset, _NEVER_MS)
+            effects = leader.appended(steady_ms)
+            for effect in effects:
+                if type(effect) is Replicated and effect.request_id in self._outcomes:
+                    now += self._outcomes.pop(effect.request_id)[1]
+            replicas.carry_out(effects)
+        return now
 
     def tick(self) -> None:
-        """Keep the logs in order, once they are loaded."""
-        if not self._loading:
-            self.logs.housekeep(self._host.now_ms())
+        """Let what waited for the lease go on."""
+        if self._held:
+            for event in self.admit([]):
+                self._post(event)
 
     def close(self) -> None:
-        """Close the logs."""
+        """Stop to load."""
         for task in [*self._tasks]:
             task.cancel()
         self._executor.shutdown()
-        self.logs.close_all()
 
 
 def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:

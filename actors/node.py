@@ -7,18 +7,22 @@ import logging
 import os
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from eagleray.actors.lanes.catalog import NODE_REQUESTS, REQUESTS
+from eagleray.actors.lanes.catalog import NODE_REQUESTS, REPLICA_REQUESTS, REQUESTS
 from eagleray.actors.lanes.direct import DirectSession
+from eagleray.actors.lanes.link import OnReply
 from eagleray.actors.lanes.peers import Peers, Unanswered
 from eagleray.actors.lanes.ray_lane import RayLane
 from eagleray.actors.lanes.sessions import Receiver, Sessions
+from eagleray.actors.lives import Life, Lives
 from eagleray.actors.logs import DirectoryLock, PartitionLocked
 from eagleray.actors.memory import collect_garbage_rarely, keep_freed_memory
 from eagleray.actors.metadata_queries import MetadataQueries
 from eagleray.actors.ports import ports_to_try
+from eagleray.actors.replicas import Replicas
 from eagleray.actors.roles import SHELLS
 from eagleray.actors.settings import listener_config
 from eagleray.actors.shell import Shell, Supervisor
@@ -28,6 +32,7 @@ from eagleray.broker.controller.events import FollowMetadata, NodeRegistration, 
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
 from eagleray.broker.controller.metadata import follow
 from eagleray.broker.controller.nodes import Role
+from eagleray.broker.controller.topics import INTERNAL_TOPICS
 from eagleray.broker.filesystem import LocalFileSystem, write_atomically
 from eagleray.broker.messages import Message
 from eagleray.protocol.errors import ErrorCode
@@ -44,9 +49,11 @@ _SESSION_BITS: Final = 30
 class Node:
     """Hosts the roles of one node of a cluster.
 
-    Owns: the listener, the lanes, the image of the metadata, and one shell for each role. Persists: the port that it
-    listens at, so that clients find it again after a restart; the roles persist what they have to. After a restart it
-    is another incarnation: it waits until the last one has ended, registers, and gets new epochs for all that it leads.
+    Owns: the listener, the lanes, the image of the metadata, the replicas, and one shell for each role. Persists: the
+    port that it listens at, so that clients find it again after a restart, and the number of its lives; the roles
+    persist what they have to. After a restart it is another incarnation: it waits until the last one has ended,
+    registers, and gets new epochs for all that it leads. When the controller has given it up, the process goes on as
+    another incarnation in the same way.
     """
 
     def __init__(self, spec: NodeSpec, supervisor: Supervisor) -> None:
@@ -54,8 +61,12 @@ class Node:
         self.supervisor = supervisor
         self.loop = asyncio.get_running_loop()
         self.image: MetadataImage = EMPTY_IMAGE
-        self.incarnation = secrets.randbits(62)
+        self._life = Life(-1, has_lost=True)
+        self._lives: Lives | None = None
+        self._known_incarnation = -1
+        self._following: asyncio.Task[None] | None = None
         self.peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=spec.lane)
+        self.replicas = Replicas(self, is_lazy=INTERNAL_TOPICS.__contains__)
         self._shells: list[Shell] = [SHELLS[role](self) for role in spec.roles]
         self.sessions = Sessions(self._receivers(), first_session=secrets.randbits(_SESSION_BITS))
         self.peers.add_local(spec.node_id, self.sessions)
@@ -69,6 +80,7 @@ class Node:
     def _receivers(self) -> dict[type, Receiver]:
         queries = MetadataQueries(self)
         receivers: dict[type, Receiver] = dict.fromkeys(NODE_REQUESTS, queries.post)
+        receivers |= dict.fromkeys(REPLICA_REQUESTS, self.replicas.receive)
         for shell in self._shells:
             for message_type in REQUESTS[shell.role]:
                 receivers[message_type] = shell.post
@@ -82,6 +94,33 @@ class Node:
     def now_ms(self) -> int:
         """The time of day."""
         return time.time_ns() // 1_000_000
+
+    def steady_ms(self) -> int:
+        """The time by a clock that nobody sets, and that goes on while the process is stopped."""
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+    @property
+    def incarnation(self) -> int:
+        """Which life of the node this is."""
+        return self._life.incarnation
+
+    def ask_controller(self, on_reply: OnReply | None, message_type: Callable[..., Message], *fields: object) -> None:
+        """Ask the controller; the answer is None where none came."""
+        self.peers.ask(CONTROLLER_NODE_ID, on_reply, message_type, *fields)
+
+    def begin_life(self, *, has_lost: bool = False) -> None:
+        """Give up everything that is led here, and register again as another incarnation."""
+        if self.is_registered:
+            self.is_registered = False
+            self.loop.call_soon(self._begin_life, has_lost)
+
+    def _begin_life(self, has_lost: bool) -> None:
+        assert self._lives is not None, "there is a first life by now"
+        self._life = self._lives.begin(after=self._known_incarnation, has_lost=has_lost)
+        self.replicas.begin_life()
+        if self._following is not None:
+            self._following.cancel()
+            self._following = self._start(self._follow())
 
     def answer(self, reply: Message) -> None:
         """Send an answer to whoever asked."""
@@ -98,11 +137,14 @@ class Node:
     async def start(self) -> None:
         """Wait until the last incarnation has ended, then listen, and join the cluster."""
         self._lock = await self._take_lock()
+        file_system = LocalFileSystem()
+        self._lives = Lives(file_system, self._path("life"), file_system.boot_id())
+        self._life = self._lives.begin()
         collect_garbage_rarely()
         keep_freed_memory()
         await self._listen()
         self._start(self._tick())
-        self._start(self._follow())
+        self._following = self._start(self._follow())
 
     async def _take_lock(self) -> DirectoryLock:
         while True:
@@ -140,11 +182,12 @@ class Node:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            for shell in self._shells:
-                try:
+            try:
+                self.replicas.tick()
+                for shell in self._shells:
                     shell.tick()
-                except Exception as error:  # noqa: BLE001 - the state may be anything now
-                    self.fail(error)
+            except Exception as error:  # noqa: BLE001 - the state may be anything now
+                self.fail(error)
 
     async def _follow(self) -> None:
         """Register, and follow the metadata; whenever the controller is gone, do so again."""
@@ -159,12 +202,17 @@ class Node:
                 self.fail(error)
 
     async def _register(self) -> None:
-        registered = await self.peers.call(CONTROLLER_NODE_ID, RegisterNode, self.registration)
+        life = self._life
+        registered = await self.peers.call(CONTROLLER_NODE_ID, RegisterNode, self.registration, life.has_lost)
         if registered.error_code is not ErrorCode.NONE:
             _log.info("node %s may not join yet: %s", self.spec.node_id, registered.message)
+            if registered.error_code is ErrorCode.STALE_BROKER_EPOCH:
+                self._known_incarnation = registered.known_incarnation
+                self.is_registered = False
+                self._begin_life(life.has_lost)
             raise Unanswered(str(registered.message))
-        self._take(registered.image)
         self.is_registered = True
+        self._take(registered.image)
 
     @property
     def registration(self) -> NodeRegistration:
@@ -183,13 +231,20 @@ class Node:
     def _take(self, image: MetadataImage) -> None:
         previous, self.image = self.image, image
         self.peers.learn({node_id: node for node_id, node in image.nodes.items() if node_id != self.spec.node_id})
+        known = image.nodes.get(self.spec.node_id)
+        if known is None or known.incarnation != self.incarnation:
+            # The controller has given this life up.
+            self.begin_life()
+        else:
+            self.replicas.metadata_changed(previous)
         for shell in self._shells:
             shell.metadata_changed(previous)
 
-    def _start(self, coroutine: Any) -> None:  # noqa: ANN401 - a coroutine
-        task = self.loop.create_task(coroutine)
+    def _start(self, coroutine: Any) -> asyncio.Task[None]:  # noqa: ANN401 - a coroutine
+        task: asyncio.Task[None] = self.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         """Put everything away, so that the next start has nothing to recover."""
@@ -199,6 +254,9 @@ class Node:
         self.sessions.end_all()
         for shell in self._shells:
             shell.close()
+        self.replicas.close()
+        if self._lives is not None:
+            self._lives.close()
         self.peers.close()
         if self._lock is not None:
             self._lock.release()

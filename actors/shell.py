@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from eagleray.actors.lanes.link import OnReply
 from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.spec import NodeSpec
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import PlannedNode, Role
 from eagleray.broker.messages import Message
+
+if TYPE_CHECKING:
+    from eagleray.actors.replicas import Replicas
 
 
 class Supervisor(Protocol):
@@ -34,9 +39,24 @@ class Host(Protocol):
     loop: asyncio.AbstractEventLoop
     peers: Peers
     image: MetadataImage
+    is_registered: bool
+    replicas: Replicas
+
+    @property
+    def incarnation(self) -> int:
+        """Which life of the node this is."""
 
     def now_ms(self) -> int:
         """The time of day."""
+
+    def steady_ms(self) -> int:
+        """The time by a clock that nobody sets; it counts for leases and for whatever else is about how long."""
+
+    def ask_controller(self, on_reply: OnReply | None, message_type: Callable[..., Message], *fields: object) -> None:
+        """Ask the controller; the answer is None where none came."""
+
+    def begin_life(self, *, has_lost: bool = False) -> None:
+        """Give up everything that is led here, and register again as another incarnation, soon."""
 
     def answer(self, reply: Message) -> None:
         """Send an answer to whoever asked."""

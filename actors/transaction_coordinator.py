@@ -15,6 +15,7 @@ from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NO_NODE, Role
 from eagleray.broker.controller.topics import TRANSACTION_STATE
 from eagleray.broker.log import Appended, LogWriteFailed
+from eagleray.broker.messages import Message
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
     LogTransition,
@@ -44,9 +45,10 @@ _RETRY_S: Final = 0.1
 class TransactionCoordinatorShell(Shell):
     """Coordinates the transactional ids whose partitions of `__transaction_state` the metadata gives to its node.
 
-    Owns: the logs of these partitions. Everything that a turn decides is appended with one write for each partition;
-    then the machine is told, and what follows from that is carried out in the same turn. After a restart it loads the
-    logs, and its machine has the markers of decided transactions sent again.
+    Owns: what is written to the logs of these partitions. Everything that a turn decides is appended with one write for
+    each partition; once it is replicated the machine is told, and what follows from that is carried out: with one
+    replica in the same turn. After a restart it loads the logs, and its machine has the markers of decided transactions
+    sent again.
     """
 
     role: ClassVar = Role.COORDINATOR
@@ -68,6 +70,7 @@ class TransactionCoordinatorShell(Shell):
 
     def handle(self, events: list[Any]) -> None:
         """Let the machine take what happened, until nothing follows from it any more."""
+        events = self._topic.admit(events)
         while events:
             events = self._append(self._decide(events))
 
@@ -91,30 +94,28 @@ class TransactionCoordinatorShell(Shell):
     # The transaction log
 
     def _append(self, transitions: dict[int, list[LogTransition]]) -> list[Any]:
-        """Append the transitions of each partition with one write; return what the machine has to know."""
-        outcomes: list[Any] = []
-        written = []
+        """Append the transitions of each partition with one write; return what the machine has to know by now."""
+        lost: list[Any] = []
+        logged: dict[int, list[Message]] = {}
         for number, of_partition in transitions.items():
             error = self._append_to(number, of_partition)
             if error is ErrorCode.NONE:
-                written.append(number)
                 names = tuple([effect.transactional_id for effect in of_partition])
-                outcomes.append(TransitionsLogged(names, of_partition[0].coordinator_epoch))
+                logged[number] = [TransitionsLogged(names, of_partition[0].coordinator_epoch)]
             else:
-                outcomes += [
+                lost += [
                     TransitionLost(effect.transactional_id, effect.coordinator_epoch, error) for effect in of_partition
                 ]
-        self._topic.replicate(written)
-        return outcomes
+        return [*lost, *self._topic.replicate(logged)]
 
     def _append_to(self, number: int, transitions: list[LogTransition]) -> ErrorCode:
-        log = self._topic.log_of(number)
+        epoch = transitions[0].coordinator_epoch
+        log = self._topic.log_to_write(number, epoch)
+        if isinstance(log, ErrorCode):
+            return log
+        records = [_record_of(effect) for effect in transitions]
         try:
-            result = log.append_records(
-                [_record_of(effect) for effect in transitions],
-                leader_epoch=transitions[0].coordinator_epoch,
-                now_ms=self.host.now_ms(),
-            )
+            result = log.append_records(records, leader_epoch=epoch, now_ms=self.host.now_ms())
         except LogWriteFailed as error:
             _log.error("%s", error)
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -167,12 +168,12 @@ class TransactionCoordinatorShell(Shell):
         self._topic.metadata_changed()
 
     def tick(self) -> None:
-        """Let the machine look after time, and keep the logs in order."""
+        """Let the machine look after time."""
         self.handle([Tick()])
         self._topic.tick()
 
     def close(self) -> None:
-        """Close the logs."""
+        """Stop to load."""
         self._topic.close()
 
 

@@ -17,23 +17,25 @@ class AllocateBlock(Message, frozen=True, tag=True):
     request_id: int
 
 
-class NextIdPersisted(Message, frozen=True, tag=True):
-    """It is on disk that ids below this one may be in use."""
+class IdsReserved(Message, frozen=True, tag=True):
+    """These ids are the allocator's for good."""
 
-    next_id: int
+    token: int
+    first_id: int
 
 
-class NextIdLost(Message, frozen=True, tag=True):
-    """It could not be made sure that this is on disk."""
+class IdsNotReserved(Message, frozen=True, tag=True):
+    """No ids came; some may be reserved that nobody will ever use."""
 
-    next_id: int
+    token: int
     error_code: ErrorCode
 
 
-class PersistNextId(Message, frozen=True, tag=True):
-    """Put on disk that ids below this one may be in use; answered by `NextIdPersisted` or `NextIdLost`."""
+class ReserveIds(Message, frozen=True, tag=True):
+    """Have the controller reserve as many ids as nobody ever had; answered by `IdsReserved` or `IdsNotReserved`."""
 
-    next_id: int
+    token: int
+    count: int
 
 
 class BlockAllocated(Message, frozen=True, tag=True):
@@ -45,22 +47,21 @@ class BlockAllocated(Message, frozen=True, tag=True):
     count: int = 0
 
 
-AllocatorEvent: TypeAlias = AllocateBlock | NextIdPersisted | NextIdLost
-AllocatorEffect: TypeAlias = PersistNextId | BlockAllocated
+AllocatorEvent: TypeAlias = AllocateBlock | IdsReserved | IdsNotReserved
+AllocatorEffect: TypeAlias = ReserveIds | BlockAllocated
 
 
 class ProducerIdAllocator:
     """Hands out blocks of producer ids.
 
-    Owns: the first id that was never given away. Persists: that number, before a block below it is handed out; who
-    asks meanwhile shares the next write. On failure, and after a restart, blocks that were reserved but not handed out
-    are skipped: there are enough.
+    Owns: who waits for a block. Persists: nothing itself; the controller's log says up to where ids were reserved, and
+    every id is reserved before it is handed out. Who asks while a reservation is under way shares the next. On failure,
+    and after a restart, ids that were reserved but not handed out are skipped: there are enough.
     """
 
-    def __init__(self, next_id: int = 0) -> None:
-        """Begin after the number that was last persisted."""
-        self._next_id = next_id
-        self._being_persisted: list[int] = []
+    def __init__(self) -> None:
+        self._token = 0
+        self._being_reserved: list[int] = []
         self._waiting: list[int] = []
 
     def handle(self, event: AllocatorEvent) -> list[AllocatorEffect]:
@@ -68,29 +69,23 @@ class ProducerIdAllocator:
         effects: list[AllocatorEffect] = []
         if isinstance(event, AllocateBlock):
             self._waiting.append(event.request_id)
-        elif event.next_id == self._next_id:
+        elif event.token == self._token:
             effects += self._answer(event)
-        if self._waiting and not self._being_persisted:
-            effects += self._reserve()
+        if self._waiting and not self._being_reserved:
+            effects.append(self._reserve())
         return effects
 
-    def _reserve(self) -> list[AllocatorEffect]:
-        """Have a block for each who waits put on disk, with one write."""
-        next_id = self._next_id + BLOCK_SIZE * len(self._waiting)
-        if next_id > LAST_PRODUCER_ID:
-            refused, self._waiting = self._waiting, []
-            return [BlockAllocated(request_id, ErrorCode.UNKNOWN_SERVER_ERROR) for request_id in refused]
-        self._being_persisted, self._waiting = self._waiting, []
-        self._next_id = next_id
-        return [PersistNextId(self._next_id)]
+    def _reserve(self) -> ReserveIds:
+        """Have a block reserved for each who waits, at once."""
+        self._being_reserved, self._waiting = self._waiting, []
+        self._token += 1
+        return ReserveIds(self._token, BLOCK_SIZE * len(self._being_reserved))
 
-    def _answer(self, event: NextIdPersisted | NextIdLost) -> list[AllocatorEffect]:
-        asked, self._being_persisted = self._being_persisted, []
-        if isinstance(event, NextIdLost):
-            # The write may still have reached the disk, or not; ids that are never given away do no harm either way.
+    def _answer(self, event: IdsReserved | IdsNotReserved) -> list[AllocatorEffect]:
+        asked, self._being_reserved = self._being_reserved, []
+        if isinstance(event, IdsNotReserved):
             return [BlockAllocated(request_id, event.error_code) for request_id in asked]
-        first_id = self._next_id - BLOCK_SIZE * len(asked)
         return [
-            BlockAllocated(request_id, ErrorCode.NONE, first_id + BLOCK_SIZE * place, BLOCK_SIZE)
+            BlockAllocated(request_id, ErrorCode.NONE, event.first_id + BLOCK_SIZE * place, BLOCK_SIZE)
             for place, request_id in enumerate(asked)
         ]

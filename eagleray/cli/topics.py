@@ -25,13 +25,21 @@ Topic = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 @app.command(
     epilog=examples(
         "eagleray topic create orders --partitions 6",
+        "eagleray topic create payments --replication-factor 3 --config min.insync.replicas=2",
         "eagleray topic create prices --config cleanup.policy=compact --config segment.ms=60000",
     )
 )
 def create(
     topic: Topic,
+    *,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="How many; by default what the cluster says.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option(
+            "--replication-factor", "-r", min=1, help="On how many machines; by default what the cluster says."
+        ),
     ] = None,
     config: Settings = None,
     name: Name = "default",
@@ -43,7 +51,9 @@ def create(
     TopicConfig.parse(settings)
 
     async def work(session: Session) -> int:
-        await session.cluster.admin.create_topic(topic, partitions=partitions or -1, configs=settings)
+        await session.cluster.admin.create_topic(
+            topic, partitions=partitions or -1, replication_factor=replication_factor or -1, configs=settings
+        )
         return await session.require_topic(topic)
 
     count = run(Connection(name, address), work)
@@ -101,12 +111,25 @@ def _print_description(description: TopicDescription, configs: TopicConfigs) -> 
         }
     )
     print_table(
-        ("partition", "leader", "epoch", "start", "last stable", "high watermark", "undecided", "bytes"),
+        (
+            "partition",
+            "leader",
+            "epoch",
+            "replicas",
+            "in sync",
+            "start",
+            "last stable",
+            "high watermark",
+            "undecided",
+            "bytes",
+        ),
         (
             (
                 partition.partition,
                 partition.leader,
                 partition.leader_epoch,
+                _nodes(partition.replicas),
+                _nodes(partition.isr),
                 partition.log_start_offset,
                 partition.last_stable_offset,
                 partition.high_watermark,
@@ -117,6 +140,10 @@ def _print_description(description: TopicDescription, configs: TopicConfigs) -> 
         ),
         empty="it has no partitions",
     )
+
+
+def _nodes(node_ids: tuple[int, ...]) -> str:
+    return ",".join(map(str, node_ids))
 
 
 @app.command(

@@ -57,10 +57,16 @@ class AsyncAdmin(TransactionAdmin):
     # Topics
 
     async def create_topic(
-        self, name: str, *, partitions: int = -1, configs: Mapping[str, str] | None = None, exist_ok: bool = False
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        exist_ok: bool = False,
     ) -> None:
-        """Create a topic; -1 partitions means the cluster's default."""
-        topic = NewTopic(name, partitions, -1, dict(configs or {}))
+        """Create a topic; -1 means the cluster's default. Replicas are on as many different machines."""
+        topic = NewTopic(name, partitions, replication_factor, dict(configs or {}))
         tolerated = {ErrorCode.TOPIC_ALREADY_EXISTS} if exist_ok else set()
         await self._change(f"creating topic {name!r}", CreateTopics, (topic,), tolerated=tolerated)
         await self._runtime.view.find_topic(name, self._patience.total_ms)

@@ -21,10 +21,24 @@ class Admin:
         self._admin = admin
 
     def create_topic(
-        self, name: str, *, partitions: int = -1, configs: Mapping[str, str] | None = None, exist_ok: bool = False
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        exist_ok: bool = False,
     ) -> None:
-        """Create a topic; -1 partitions means the cluster's default."""
-        self._run(self._admin.create_topic(name, partitions=partitions, configs=configs, exist_ok=exist_ok))
+        """Create a topic; -1 means the cluster's default. Replicas are on as many different machines."""
+        self._run(
+            self._admin.create_topic(
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                configs=configs,
+                exist_ok=exist_ok,
+            )
+        )
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and everything in it."""

@@ -1,4 +1,4 @@
-"""No producer id twice, whatever is lost on the way to the disk and whenever the allocator dies."""
+"""No producer id twice, whatever is lost on the way to the controller and whenever the allocator dies."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
@@ -7,31 +7,32 @@ from eagleray.broker.transactions.producer_ids import (
     AllocateBlock,
     AllocatorEvent,
     BlockAllocated,
-    NextIdLost,
-    NextIdPersisted,
-    PersistNextId,
+    IdsNotReserved,
+    IdsReserved,
     ProducerIdAllocator,
+    ReserveIds,
 )
 from eagleray.protocol.errors import ErrorCode
 
 
 class AllocatorMachine(RuleBasedStateMachine):
-    """A disk that may or may not have what it was given, and an allocator that dies at any time."""
+    """A controller that may or may not have reserved what it was asked for, and an allocator that dies at any time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.on_disk = 0
-        self.being_written: int | None = None
+        self.reserved = 0
+        self.asked_for: ReserveIds | None = None
+        self.answered: list[IdsReserved] = []
         self.waiting: set[int] = set()
         self.given: list[range] = []
         self.request_id = 0
-        self.allocator = ProducerIdAllocator(self.on_disk)
+        self.allocator = ProducerIdAllocator()
 
     def tell(self, event: AllocatorEvent) -> None:
         for effect in self.allocator.handle(event):
-            if isinstance(effect, PersistNextId):
-                assert self.being_written is None, "one write at a time"
-                self.being_written = effect.next_id
+            if isinstance(effect, ReserveIds):
+                assert self.asked_for is None, "one reservation at a time"
+                self.asked_for = effect
             else:
                 self.see_answered(effect)
 
@@ -40,9 +41,14 @@ class AllocatorMachine(RuleBasedStateMachine):
         if answer.error_code is ErrorCode.NONE:
             block = range(answer.first_id, answer.first_id + answer.count)
             assert len(block) == 1000
-            assert block[-1] < self.on_disk, "handed out before it was on disk"
+            assert block[-1] < self.reserved, "handed out before it was reserved"
             assert all(block[0] > other[-1] for other in self.given), "an id is given twice"
             self.given.append(block)
+
+    def reserve(self, asked_for: ReserveIds) -> IdsReserved:
+        first_id = self.reserved
+        self.reserved += asked_for.count
+        return IdsReserved(asked_for.token, first_id)
 
     @rule()
     def asked(self) -> None:
@@ -50,31 +56,39 @@ class AllocatorMachine(RuleBasedStateMachine):
         self.waiting.add(self.request_id)
         self.tell(AllocateBlock(self.request_id))
 
-    @precondition(lambda self: self.being_written is not None)
+    @precondition(lambda self: self.asked_for is not None)
     @rule()
-    def written(self) -> None:
-        self.on_disk, self.being_written = self.being_written, None
-        self.tell(NextIdPersisted(self.on_disk))
+    def came(self) -> None:
+        asked_for, self.asked_for = self.asked_for, None
+        answer = self.reserve(asked_for)
+        self.answered.append(answer)
+        self.tell(answer)
 
-    @precondition(lambda self: self.being_written is not None)
-    @rule(reached_the_disk=st.booleans())
-    def failed(self, reached_the_disk: bool) -> None:
-        next_id, self.being_written = self.being_written, None
-        if reached_the_disk:
-            self.on_disk = next_id
-        self.tell(NextIdLost(next_id, ErrorCode.KAFKA_STORAGE_ERROR))
+    @precondition(lambda self: self.answered)
+    @rule()
+    def came_again(self) -> None:
+        self.tell(self.answered[-1])
 
-    @rule(reached_the_disk=st.booleans())
-    def died(self, reached_the_disk: bool) -> None:
-        if reached_the_disk and self.being_written is not None:
-            self.on_disk = self.being_written
-        self.being_written = None
+    @precondition(lambda self: self.asked_for is not None)
+    @rule(was_reserved=st.booleans())
+    def failed(self, was_reserved: bool) -> None:
+        asked_for, self.asked_for = self.asked_for, None
+        if was_reserved:
+            self.reserve(asked_for)
+        self.tell(IdsNotReserved(asked_for.token, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    @rule(was_reserved=st.booleans())
+    def died(self, was_reserved: bool) -> None:
+        if was_reserved and self.asked_for is not None:
+            self.reserve(self.asked_for)
+        self.asked_for = None
+        self.answered.clear()
         self.waiting.clear()
-        self.allocator = ProducerIdAllocator(self.on_disk)
+        self.allocator = ProducerIdAllocator()
 
     def teardown(self) -> None:
-        while self.being_written is not None:
-            self.written()
+        while self.asked_for is not None:
+            self.came()
         assert not self.waiting, "somebody waits for ever"
 
 

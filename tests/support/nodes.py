@@ -20,10 +20,25 @@ SEPARATE = {
     5: ("leader",),
     6: ("leader",),
 }
+FIRST_ON_SECOND_MACHINE = 100
+
 COLOCATED = {
     0: ("controller", "allocator", "coordinator", "markers", "groups", "leader"),
     1: ("coordinator", "markers", "groups", "leader"),
 }
+
+
+EVERYTHING = ("allocator", "coordinator", "markers", "groups", "leader")
+THREE_MACHINES = {
+    0: ("controller", *EVERYTHING),
+    100: EVERYTHING,
+    200: EVERYTHING,
+}
+"""One node on each of three machines."""
+
+
+def machine_of(node_id):
+    return f"machine-{node_id // 100}"
 
 
 class NoActors:
@@ -61,13 +76,16 @@ class NodesInProcess:
         self.settings = settings or {}
         self.nodes = {}
         self.failures = []
+        self.has_machines = any(node_id >= FIRST_ON_SECOND_MACHINE for node_id in layout)
 
     async def __aenter__(self):
         await self.start_node(0)
         controller = self.nodes[0]
         self.peers = Peers(token=self.token, lane=Lane.DIRECT, timeout_s=10)
         self.peers.learn({0: controller.registration})
-        plan = tuple(PlannedNode(node_id, roles) for node_id, roles in self.layout.items())
+        plan = tuple(
+            PlannedNode(node_id, roles, machine=self._machine_of(node_id)) for node_id, roles in self.layout.items()
+        )
         answer = await self.peers.call(0, PlanNodes, plan)
         assert answer.error_code is ErrorCode.NONE, answer.message
         for node_id in self.layout:
@@ -76,12 +94,18 @@ class NodesInProcess:
         await self.until_registered()
         return self
 
+    def _machine_of(self, node_id):
+        return machine_of(node_id) if self.has_machines else ""
+
     async def start_node(self, node_id):
+        machine = self._machine_of(node_id)
         spec = NodeSpec(
             cluster="test",
             node_id=node_id,
             roles=self.layout[node_id],
-            data_dir=self.data_dir,
+            data_dir=f"{self.data_dir}/{machine}" if machine else self.data_dir,
+            machine=machine,
+            controllers=tuple(each for each, roles in self.layout.items() if "controller" in roles),
             host=self.host,
             bind_host="127.0.0.1",
             token=self.token,
@@ -94,6 +118,17 @@ class NodesInProcess:
             node.peers.learn({0: self.nodes[0].registration})
         await node.start()
         self.nodes[node_id] = node
+
+    async def kill_node(self, node_id):
+        """End a node as kill -9 does: nothing is put away, and the operating system takes the locks back."""
+        node = self.nodes.pop(node_id)
+        for task in [*node._tasks]:
+            task.cancel()
+        node.sessions.end_all()
+        await node.listener.close()
+        node.peers.close()
+        for lock in [*node.replicas.logs._locks.values(), node._lock]:
+            lock.release()
 
     async def stop_node(self, node_id):
         await self.nodes.pop(node_id).close()

@@ -51,9 +51,9 @@ from eagleray.broker.transactions.producer_ids import (
     AllocatorEffect,
     AllocatorEvent,
     BlockAllocated,
-    NextIdLost,
-    NextIdPersisted,
-    PersistNextId,
+    IdsNotReserved,
+    IdsReserved,
+    ReserveIds,
 )
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
@@ -111,9 +111,9 @@ MARKER_MESSAGES = [
 ]
 ALLOCATOR_MESSAGES = [
     AllocateBlock(1),
-    NextIdPersisted(1000),
-    NextIdLost(1000, ErrorCode.KAFKA_STORAGE_ERROR),
-    PersistNextId(1000),
+    IdsReserved(1, 1000),
+    IdsNotReserved(1, ErrorCode.KAFKA_STORAGE_ERROR),
+    ReserveIds(1, 1000),
     BlockAllocated(1, ErrorCode.NONE, 0, 1000),
 ]
 

@@ -1,0 +1,67 @@
+"""The lives of a node: which one this is, and whether something may have been lost since the last."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from eagleray.broker.filesystem import FileSystem, write_atomically
+
+
+class _Record(msgspec.Struct, frozen=True):
+    incarnation: int
+    boot_id: str
+    is_closed: bool = False
+
+
+class Life(NamedTuple):
+    """One life of a node, between two registrations."""
+
+    incarnation: int
+    has_lost: bool
+    """Whether records may be gone that an earlier life has acknowledged."""
+
+
+class Lives:
+    """Counts the lives of a node on its disk.
+
+    Persists: the newest incarnation, flushed before anybody hears of it, and in which boot of the machine it lived.
+    Whoever begins a life has the node's lock, so that the last one is over. An incarnation is at least the time of day
+    in microseconds, so that it ascends even where the disk is a new one. Records are lost where there is no trace of
+    an earlier life, and where the machine has booted since and the last life was not closed in good order: what was
+    not flushed by then is gone.
+    """
+
+    def __init__(self, file_system: FileSystem, path: str, boot_id: str) -> None:
+        self._file_system = file_system
+        self._path = path
+        self._boot_id = boot_id
+        self._last = self._read()
+
+    def begin(self, *, after: int = -1, has_lost: bool = False) -> Life:
+        """Begin a life that comes after all earlier ones, and after the incarnation that others know of."""
+        last = self._last
+        if last is None or (last.boot_id != self._boot_id and not last.is_closed):
+            has_lost = True
+        newest = max(after, -1 if last is None else last.incarnation, time.time_ns() // 1000)
+        self._write(_Record(newest + 1, self._boot_id))
+        return Life(newest + 1, has_lost)
+
+    def close(self) -> None:
+        """Note that everything is on the disk: the next life has lost nothing, whatever happens to the machine."""
+        if self._last is not None:
+            self._write(msgspec.structs.replace(self._last, is_closed=True))
+
+    def _read(self) -> _Record | None:
+        if not self._file_system.exists(self._path):
+            return None
+        try:
+            return msgspec.json.decode(self._file_system.read_bytes(self._path), type=_Record)
+        except msgspec.DecodeError:
+            return None
+
+    def _write(self, record: _Record) -> None:
+        write_atomically(self._file_system, self._path, msgspec.json.encode(record))
+        self._last = record

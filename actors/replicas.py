@@ -1,0 +1,344 @@
+"""The replicas that a node keeps: their logs, who leads them, and what goes between them and the controller."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Final, Protocol
+
+from eagleray.actors.logs import Logs, PartitionLocked
+from eagleray.actors.messages import Misdirected, PushRecords, RecordsPushed
+from eagleray.actors.settings import replication_config
+from eagleray.actors.shell import Host
+from eagleray.broker.controller.events import ChangeIsr, NodeBeat
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import LogError
+from eagleray.broker.replication.electing import Rules
+from eagleray.broker.replication.events import (
+    Heartbeat,
+    LeaderEffect,
+    ProposeIsr,
+    Push,
+    Replicated,
+    Resigned,
+    SendPush,
+)
+from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.broker.replication.lease import Lease
+from eagleray.broker.replication.replica import PartitionReplica
+
+_log = logging.getLogger(__name__)
+
+_EARLY_PUSH_MS: Final = 500
+"""How long a push waits for the metadata that say what it is about."""
+
+
+class LeadingRole(Protocol):
+    """A role that leads partitions, as its replicas see it."""
+
+    def led(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
+        """Begin to lead a partition, at the leader's epoch."""
+
+    def resigned(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
+        """Stop to lead a partition; its log may be about to be closed."""
+
+    def replicated(self, partition: TopicPartition, event: Replicated) -> None:
+        """Take word of what the role waits for."""
+
+    def advanced(self, partition: TopicPartition) -> None:
+        """Take note that the high watermark has moved."""
+
+
+class Replicas:
+    """Keeps the replicas that the metadata gives to its node, and tells the roles which of them they lead.
+
+    Owns: the logs, a `PartitionReplica` for each in this life of the node, and the lease that lets its leaders
+    acknowledge. A log of a user's partition is opened when the node is to keep it. One of an internal topic, of which
+    there are many that are never used, is opened when it has files, somebody writes to it, a leader pushes to it, or a
+    replica of it has to catch up. What cannot be opened is tried again with every tick. A log that fails gives up this
+    life of the node: what the others count on it to have may be gone.
+    """
+
+    def __init__(self, host: Host, is_lazy: Callable[[str], bool]) -> None:
+        self._host = host
+        self._is_lazy = is_lazy
+        self._config = replication_config(host.spec.settings)
+        self.logs = Logs(host.spec.data_dir, host.spec.settings)
+        self.lease = Lease(self._config)
+        self._roles: dict[str, LeadingRole] = {}
+        self._role_of_others: LeadingRole | None = None
+        self._replicas: dict[TopicPartition, PartitionReplica] = {}
+        self._led: dict[TopicPartition, ReplicationLeader] = {}
+        self._pushing: set[TopicPartition] = set()
+        self._unopened: set[TopicPartition] = set()
+        self._early: list[tuple[int, PushRecords]] = []
+        self._next_beat_ms = 0
+        self.loading: set[TopicPartition] = set()
+        """Partitions that are read off the loop, whose logs nobody may touch meanwhile."""
+
+    def serve(self, role: LeadingRole, topic: str | None = None) -> None:
+        """Have a role told of the partitions of a topic, or of all topics that no other role has."""
+        if topic is None:
+            self._role_of_others = role
+        else:
+            self._roles[topic] = role
+
+    def _role_of(self, partition: TopicPartition) -> LeadingRole | None:
+        return self._roles.get(partition.topic, self._role_of_others)
+
+    # What metadata says
+
+    def begin_life(self) -> None:
+        """Forget who leads and follows: in another life of the node all of that begins anew."""
+        for partition in [*self._led]:
+            self._stop_leading(partition)
+        for partition in [partition for partition in self.logs if not self.logs[partition].is_online]:
+            self.logs.close(partition)
+        self._replicas.clear()
+        self._pushing.clear()
+        self._early.clear()
+        self.lease = Lease(self._config)
+        self._next_beat_ms = 0
+
+    def metadata_changed(self, previous: MetadataImage) -> None:
+        """Keep what this node is to keep, at the epochs that it is to keep it, and let go of the rest."""
+        image = self._host.image
+        kept = dict(_kept_by(self._host.spec.node_id, image))
+        for partition in [*self.logs]:
+            was, now = previous.topics.get(partition.topic), image.topics.get(partition.topic)
+            if now is None or (was is not None and was.topic_id != now.topic_id):
+                self._drop(partition, is_on_machine=False)
+            elif partition not in kept:
+                self._drop(partition, is_on_machine=self._is_on_machine(partition, image))
+            elif was is None or was.configs != now.configs:
+                self.logs.reconfigure(partition, now.configs)
+        self._unopened &= kept.keys()
+        same_nodes = previous.nodes == image.nodes
+        for partition, state in kept.items():
+            if partition not in self._replicas:
+                self._begin_if_due(partition, state)
+            elif not same_nodes or previous.find(partition) != state:
+                self._learn(partition, state)
+        self.lease.knows(image.version)
+        self._take_early_pushes()
+
+    def _begin_if_due(self, partition: TopicPartition, state: PartitionImage) -> None:
+        is_due = not self._is_lazy(partition.topic) or self.logs.has_files(partition)
+        # Whoever has to catch up with an empty log has to be told so.
+        is_due = is_due or (state.leader == self._host.spec.node_id and len(state.isr) < len(state.replicas))
+        if is_due and not self._try_to_begin(partition):
+            self._unopened.add(partition)
+
+    def _try_to_begin(self, partition: TopicPartition) -> bool:
+        try:
+            self._begin(partition)
+        except (PartitionLocked, LogError, OSError) as error:
+            _log.warning("%s cannot be opened yet: %s", partition, error)
+            return False
+        return True
+
+    def _begin(self, partition: TopicPartition) -> PartitionReplica:
+        """Open a replica, and let it take the part that the metadata give it."""
+        host, topic = self._host, self._host.image.topics[partition.topic]
+        log = self.logs.open(partition, topic.configs, topic.topic_id, now_ms=host.now_ms())
+        replica = PartitionReplica(
+            partition, host.spec.node_id, host.incarnation, log, lease=self.lease, config=self._config
+        )
+        self._replicas[partition] = replica
+        self._unopened.discard(partition)
+        self._learn(partition, topic.partitions[partition.partition])
+        return replica
+
+    def _learn(self, partition: TopicPartition, state: PartitionImage) -> None:
+        image, replica = self._host.image, self._replicas[partition]
+        lives = {node_id: node.incarnation for node_id, node in image.nodes.items()}
+        least = Rules.of(image.topics[partition.topic]).min_insync_replicas
+        self._do(partition, lambda: replica.learn(state, lives, least, self._host.steady_ms()))
+
+    def _drop(self, partition: TopicPartition, *, is_on_machine: bool) -> None:
+        """Let go of a replica, and remove its files unless another node of this machine keeps them."""
+        self._stop_leading(partition)
+        self._replicas.pop(partition, None)
+        self._pushing.discard(partition)
+        if is_on_machine:
+            self.logs.close(partition)
+        else:
+            self.logs.remove(partition)
+
+    def _is_on_machine(self, partition: TopicPartition, image: MetadataImage) -> bool:
+        state = image.find(partition)
+        keepers = () if state is None else (image.plan.get(node_id) for node_id in state.replicas)
+        return any(node is not None and node.machine == self._host.spec.machine for node in keepers)
+
+    # What roles ask
+
+    def leader(self, partition: TopicPartition) -> ReplicationLeader | None:
+        """The leader of a partition, where it is this node and its log is open."""
+        return self._led.get(partition)
+
+    def lead(self, partition: TopicPartition) -> ReplicationLeader | None:
+        """Open a partition that the metadata give to this node; None where it may not lead it any more.
+
+        Raises PartitionLocked, and what the opening of a log raises.
+        """
+        if partition not in self._replicas:
+            self._begin(partition)
+        return self._led.get(partition)
+
+    def carry_out(self, effects: Iterable[Any]) -> None:
+        """Do what a partition's leader wants: push to followers, and propose to the controller."""
+        for effect in effects:
+            if type(effect) is SendPush:
+                self._push(effect)
+            elif type(effect) is ProposeIsr:
+                self._propose(effect)
+
+    def failed(self, partition: TopicPartition) -> None:
+        """Give this life up: what others count on this log to have may be gone."""
+        _log.error("the log of %s has failed", partition)
+        self._host.begin_life(has_lost=True)
+
+    # What followers and leaders tell each other
+
+    def receive(self, message: Any) -> None:  # noqa: ANN401 - PushRecords
+        """Take a leader's push, at once or as soon as the metadata say what it is about."""
+        if not self._take_push(message):
+            self._early.append((self._host.steady_ms() + _EARLY_PUSH_MS, message))
+
+    def _take_early_pushes(self) -> None:
+        early, self._early = self._early, []
+        self._early = [(until_ms, message) for until_ms, message in early if not self._take_push(message)]
+
+    def _take_push(self, message: PushRecords) -> bool:
+        push = message.push
+        replica = self._replicas.get(push.partition)
+        if replica is None:
+            state = self._host.image.find(push.partition)
+            is_kept = state is not None and self._host.spec.node_id in state.replicas
+            if not self._host.is_registered or not is_kept or not self._try_to_begin(push.partition):
+                return False
+            replica = self._replicas[push.partition]
+        answer, effects = replica.push(push, self._host.now_ms())
+        self._host.answer(RecordsPushed(message.request_id, answer))
+        self._do(push.partition, lambda: effects)
+        if not replica.log.is_online:
+            self.failed(push.partition)
+        return True
+
+    def _push(self, effect: SendPush) -> None:
+        self._host.peers.ask(effect.node_id, partial(self._on_pushed, effect.push), PushRecords, effect.push)
+
+    def _on_pushed(self, push: Push, reply: Any) -> None:  # noqa: ANN401 - RecordsPushed, or None
+        if reply is not None:
+            self._tell(push.partition, lambda leader: leader.push_answered(reply.answer, self._host.steady_ms()))
+
+    def _propose(self, effect: ProposeIsr) -> None:
+        self._host.ask_controller(partial(self._on_judged, effect.partition), ChangeIsr, effect)
+
+    def _on_judged(self, partition: TopicPartition, reply: Any) -> None:  # noqa: ANN401 - IsrChanged, or None
+        if reply is not None:
+            self._tell(partition, lambda leader: leader.isr_answered(reply.answer, self._host.steady_ms()))
+
+    def _tell(self, partition: TopicPartition, call: Callable[[ReplicationLeader], list[LeaderEffect]]) -> None:
+        replica = self._replicas.get(partition)
+        if replica is not None:
+            self._do(partition, lambda: replica.tell_leader(call))
+
+    def _do(self, partition: TopicPartition, act: Callable[[], list[LeaderEffect]]) -> None:
+        """Have a replica take something; carry out what follows, and tell its role what it has to know."""
+        replica = self._replicas[partition]
+        high_watermark = replica.log.high_watermark
+        try:
+            effects = act()
+        except LogError as error:
+            _log.error("%s", error)
+            self.failed(partition)
+            return
+        self.carry_out(effects)
+        role = self._role_of(partition)
+        if role is None:
+            return
+        for effect in effects:
+            if type(effect) is Replicated:
+                role.replicated(partition, effect)
+        leader = replica.leader
+        if self._led.get(partition) is not leader:
+            self._stop_leading(partition)
+            if leader is not None:
+                self._led[partition] = leader
+                role.led(partition, leader)
+        elif leader is not None and replica.log.high_watermark > high_watermark:
+            role.advanced(partition)
+        if leader is not None and len(leader.state.replicas) > 1:
+            self._pushing.add(partition)
+        else:
+            self._pushing.discard(partition)
+
+    def _stop_leading(self, partition: TopicPartition) -> None:
+        leader, role = self._led.pop(partition, None), self._role_of(partition)
+        if leader is not None and role is not None:
+            role.resigned(partition, leader)
+
+    # Time
+
+    def tick(self) -> None:
+        """Let leaders look after time, try again what could not be opened, beat, and keep the logs in order."""
+        host = self._host
+        steady_ms = host.steady_ms()
+        if self._early:
+            self._refuse_early_pushes(steady_ms)
+        for partition in sorted(self._unopened):
+            self._try_to_begin(partition)
+        for partition in [*self._pushing]:
+            self._tell(partition, lambda leader: leader.tick(steady_ms))
+        if host.is_registered and steady_ms >= self._next_beat_ms:
+            self._next_beat_ms = steady_ms + self._config.broker_heartbeat_interval_ms
+            self._beat(steady_ms)
+        if not self.loading:
+            self.logs.housekeep(host.now_ms())
+
+    def _refuse_early_pushes(self, steady_ms: int) -> None:
+        for until_ms, message in self._early:
+            if until_ms <= steady_ms:
+                self._host.answer(Misdirected(message.request_id))
+        self._early = [(until_ms, message) for until_ms, message in self._early if until_ms > steady_ms]
+
+    def _beat(self, steady_ms: int) -> None:
+        resigned = tuple(replica.resigned for replica in self._replicas.values() if replica.resigned is not None)
+        heartbeat = Heartbeat(self._host.spec.node_id, self._host.incarnation, steady_ms, resigned)
+        self._host.ask_controller(partial(self._on_beat, self.lease), NodeBeat, heartbeat)
+
+    def _on_beat(self, lease: Lease, reply: Any) -> None:  # noqa: ANN401 - NodeBeatAnswered, or None
+        if reply is None or lease is not self.lease:
+            return
+        lease.answered(reply.answer)
+        if lease.is_over:
+            _log.warning("node %s was given up by the controller, and begins anew", self._host.spec.node_id)
+            self._host.begin_life()
+            return
+        for asked in reply.answer.resign:
+            self._hand_over(asked)
+
+    def _hand_over(self, asked: Resigned) -> None:
+        leader = self._led.get(asked.partition)
+        if leader is not None and leader.leader_epoch == asked.leader_epoch:
+            replica = self._replicas[asked.partition]
+            self._do(asked.partition, replica.resign)
+            self._next_beat_ms = 0
+
+    def close(self) -> None:
+        """Close the logs."""
+        for partition in [*self._led]:
+            self._stop_leading(partition)
+        self._replicas.clear()
+        self.logs.close_all()
+
+
+def _kept_by(node_id: int, image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionImage]]:
+    for topic in image.topics.values():
+        for number, state in enumerate(topic.partitions):
+            if node_id in state.replicas:
+                yield TopicPartition(topic.name, number), state
