@@ -13,9 +13,14 @@ from eagleray.broker.controller.nodes import Role
 from eagleray.broker.controller.topics import TopicImage
 from eagleray.broker.filesystem import sync_file_system
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import LogError
+from eagleray.broker.log import LogError, PartitionLog
 from eagleray.broker.partitions.events import PartitionFailed, Tick, VerifyTransaction
 from eagleray.broker.partitions.leaders import PartitionLeaders
+from eagleray.broker.replication.config import ReplicationConfig
+from eagleray.broker.replication.events import Resigned
+from eagleray.broker.replication.in_sync import NO_INCARNATION
+from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.broker.replication.lease import Lease
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +45,10 @@ class PartitionLeaderShell(Shell):
 
     def handle(self, events: list[Any]) -> None:
         """Let the leaders take the events of a turn together."""
-        self._carry_out(self._leaders.handle(events, self.host.now_ms()))
+        self._carry_out(self._leaders.handle(events, self.host.now_ms(), self._steady_ms()))
+
+    def _steady_ms(self) -> int:
+        return int(self.host.loop.time() * 1000)
 
     def _carry_out(self, effects: list[Any]) -> None:
         answer = self.host.answer
@@ -50,7 +58,8 @@ class PartitionLeaderShell(Shell):
                 self._verifier.verify(effect)
             elif kind is PartitionFailed:
                 self._failed(effect)
-            else:
+            elif kind is not Resigned:
+                # Of the only replica of a partition, nobody has to be told that it has resigned.
                 answer(effect)
 
     def _failed(self, effect: PartitionFailed) -> None:
@@ -93,9 +102,16 @@ class PartitionLeaderShell(Shell):
             return False
         if partition in self._leaders:
             self._carry_out(self._leaders.resign(partition)[1])
-        self._leaders.lead(partition, log, epoch)
+        self._leaders.lead(partition, self._replicate(partition, log))
         self._epochs[partition] = epoch
         return True
+
+    def _replicate(self, partition: TopicPartition, log: PartitionLog) -> ReplicationLeader:
+        """Replicate a log to nobody: this node is the only one that has it, and so needs no lease."""
+        state = self.host.image.find(partition)
+        assert state is not None, f"{partition} is led here, and does not exist"
+        config, node_id = ReplicationConfig(), self.host.spec.node_id
+        return ReplicationLeader(partition, node_id, NO_INCARNATION, log, state, lease=Lease(config), config=config)
 
     def _resign(self, partition: TopicPartition, *, is_deleted: bool = False) -> None:
         if partition in self._leaders:
@@ -108,7 +124,7 @@ class PartitionLeaderShell(Shell):
 
     def tick(self) -> None:
         """Let waiting fetches expire, try again what could not be led, and keep the logs in order."""
-        self._carry_out(self._leaders.handle([Tick()], self.host.now_ms()))
+        self._carry_out(self._leaders.handle([Tick()], self.host.now_ms(), self._steady_ms()))
         if self._waiting:
             self._lead_waiting()
         self._logs.housekeep(self.host.now_ms())

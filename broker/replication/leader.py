@@ -79,11 +79,19 @@ class ReplicationLeader:
 
     def check_append(self, now_ms: int, *, waits_for_all: bool) -> ErrorCode:
         """Tell whether something may be appended now, before it is."""
-        if not self.is_leading or not self._lease.holds(now_ms):
+        if not self._may_acknowledge(now_ms):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if waits_for_all and not self._has_enough(now_ms):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return ErrorCode.NONE
+
+    def is_replicated(self, end_offset: int, now_ms: int) -> bool:
+        """Whether everything before an offset is replicated, and may be told to be."""
+        return (
+            self.log.high_watermark >= end_offset
+            and len(self.state.isr) >= self._least_in_sync
+            and self._may_acknowledge(now_ms)
+        )
 
     def wait(self, request_id: int, end_offset: int, deadline_ms: int) -> None:
         """Let somebody wait until everything before `end_offset` is replicated; answered by `Replicated`."""
@@ -163,22 +171,35 @@ class ReplicationLeader:
         """A partition cannot have more replicas in sync than it has."""
         return min(self.min_insync_replicas, len(self.state.replicas))
 
+    @property
+    def _is_alone(self) -> bool:
+        return self.state.replicas == (self._node_id,)
+
+    def _may_acknowledge(self, now_ms: int) -> bool:
+        """Whether nobody else leads for sure: where there is no other replica, none can without this leader's help."""
+        return self.is_leading and (self._is_alone or self._lease.holds(now_ms))
+
     def _has_enough(self, now_ms: int) -> bool:
         """Whether enough replicas are in sync and do not lag; a set that may not shrink keeps some that do."""
+        if self._is_alone:
+            return True
         followers = [node_id for node_id in self.state.isr if node_id != self._node_id]
         in_touch = sum(not self._pushes.lag_ms(node_id, now_ms) for node_id in followers)
-        return 1 + in_touch >= self.min_insync_replicas
+        return 1 + in_touch >= self._least_in_sync
 
     def _replicated_offset(self) -> int:
         """Up to where everybody who may be elected has the log."""
         own = self.log.recovery_point if self.log.config.flush is Flush.COMMIT else self.log.log_end_offset
+        if self._is_alone:
+            return own
         followers = (node_id for node_id in self._in_sync.maximal if node_id != self._node_id)
         return min([own, *map(self._pushes.agreed_offset, followers)])
 
     def _advance(self, now_ms: int) -> Sequence[Replicated]:
-        if len(self.state.isr) >= self._least_in_sync:
-            self.log.advance_high_watermark(self._replicated_offset())
-        if not len(self._waiting) or not self._lease.holds(now_ms) or len(self.state.isr) < self.min_insync_replicas:
+        if len(self.state.isr) < self._least_in_sync:
+            return ()
+        self.log.advance_high_watermark(self._replicated_offset())
+        if not len(self._waiting) or not self._may_acknowledge(now_ms):
             return ()
         return self._waiting.reached(self.log.high_watermark)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import PartitionLog
+from eagleray.broker.log import LogError, PartitionLog
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.divergence import epoch_before, find_agreement
 from eagleray.broker.replication.events import NO_LEADER_EPOCH, Push, PushAnswered
@@ -85,11 +85,18 @@ class Pushes:
         return False
 
     def due(self, now_ms: int) -> Iterator[tuple[int, Push]]:
-        """Make the pushes that followers are owed, to those that have none on the way."""
+        """Make the pushes that followers are owed, to those that have none on the way.
+
+        What cannot be read is owed on; a follower that it keeps from catching up lags, and leaves the in-sync set.
+        """
         log = self._log
         for node_id, progress in self._followers.items():
             if progress.is_owed(log.log_end_offset, log.high_watermark, log.log_start_offset):
-                yield node_id, self._push(progress, now_ms)
+                try:
+                    push = self._push(progress, now_ms)
+                except LogError:
+                    continue
+                yield node_id, push
 
     def take_for_lost(self, now_ms: int) -> None:
         """Forget pushes that were not answered in time."""
