@@ -7,13 +7,13 @@ from itertools import count
 from typing import TypeAlias
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.partitions.events import Answer, Effect, Produced
+from eagleray.broker.partitions.events import Answer, Effect, Produced, RecordsDeleted
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.replication.events import LeaderEffect, Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.protocol.errors import ErrorCode
 
-Unacknowledged: TypeAlias = Produced | MarkerRequest
+Unacknowledged: TypeAlias = Produced | RecordsDeleted | MarkerRequest
 """An answer that is ready, or a request that has an answer once all of its partitions have what they wait for."""
 
 
@@ -36,9 +36,17 @@ class Acknowledgements:
         self, replication: ReplicationLeader, end_offset: int, deadline_ms: int, unacknowledged: Unacknowledged
     ) -> None:
         """Let an answer wait until everything before an offset is replicated."""
+        replication.wait(self._new_id(replication.partition, unacknowledged), end_offset, deadline_ms)
+
+    def wait_for_start(self, replication: ReplicationLeader, deadline_ms: int, deleted: RecordsDeleted) -> None:
+        """Let an answer wait until the logs of all replicas in sync begin no earlier than it says."""
+        request_id = self._new_id(replication.partition, deleted)
+        replication.wait_for_start(request_id, deleted.log_start_offset, deadline_ms)
+
+    def _new_id(self, partition: TopicPartition, unacknowledged: Unacknowledged) -> int:
         request_id = next(self._ids)
-        self._waiting[request_id] = (replication.partition, unacknowledged)
-        replication.wait(request_id, end_offset, deadline_ms)
+        self._waiting[request_id] = (partition, unacknowledged)
+        return request_id
 
     def replicated(self, event: Replicated) -> Sequence[Answer]:
         """Give the answer for which something was replicated, or will not be as far as anybody knows."""
@@ -71,5 +79,7 @@ def _answer(partition: TopicPartition, unacknowledged: Unacknowledged, error_cod
         return unacknowledged.answers()
     if error_code is ErrorCode.NONE:
         return (unacknowledged,)
+    if isinstance(unacknowledged, RecordsDeleted):
+        return (RecordsDeleted(unacknowledged.request_id, error_code),)
     message = "the batch is in the leader's log, and it is unknown whether it will be replicated"
     return (Produced(unacknowledged.request_id, error_code, message=message),)

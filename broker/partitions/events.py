@@ -100,6 +100,8 @@ class DeleteRecords(Message, frozen=True, tag=True):
     request_id: int
     partition: TopicPartition
     before_offset: int
+    timeout_ms: int = 30_000
+    """How long to wait for the other replicas in sync to delete them too."""
 
 
 class DescribeProducers(Message, frozen=True, tag=True):
@@ -191,7 +193,7 @@ class OffsetListed(Message, frozen=True, tag=True):
 
 
 class RecordsDeleted(Message, frozen=True, tag=True):
-    """The answer to `DeleteRecords`: where the log begins now, on disk."""
+    """The answer to `DeleteRecords`: where the log begins now, on the disks of all replicas in sync."""
 
     request_id: int
     error_code: ErrorCode

@@ -19,6 +19,7 @@ from eagleray.broker.partitions.events import (
     PartitionFailed,
     Produce,
     Produced,
+    RecordsDeleted,
     TransactionVerified,
     VerifyTransaction,
 )
@@ -267,6 +268,16 @@ class PartitionLeader:
         late = self._verifications.void_up_to(marker.producer_id, last_epoch)
         message = "the transaction ended before its coordinator had confirmed the batch"
         self._answer_refused(late, ErrorCode.INVALID_TXN_STATE, message)
+
+    # The start of the log
+
+    def replicate_start(self, deleted: RecordsDeleted, deadline_ms: int, steady_ms: int) -> Sequence[Effect]:
+        """Tell the followers where the log begins now; answer when those in sync have it on their disks too."""
+        effects = self._acknowledgements.taken_from(self.replication.appended(steady_ms))
+        if self.replication.is_start_replicated(deleted.log_start_offset, steady_ms):
+            return [*effects, deleted]
+        self._acknowledgements.wait_for_start(self.replication, deadline_ms, deleted)
+        return effects
 
     def check_leader_epoch(self, epoch: int) -> ErrorCode:
         """Tell whether a client that names a leader epoch speaks of this leader."""

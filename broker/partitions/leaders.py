@@ -18,6 +18,7 @@ from eagleray.broker.partitions.events import (
     Produce,
     Produced,
     Query,
+    RecordsDeleted,
     Tick,
     TransactionVerified,
     WriteMarkers,
@@ -25,7 +26,7 @@ from eagleray.broker.partitions.events import (
 from eagleray.broker.partitions.fetching import Fetches
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.marking import MarkerRequest
-from eagleray.broker.partitions.queries import answer_query
+from eagleray.broker.partitions.queries import answer_query, check_deletion
 from eagleray.broker.replication.events import Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.protocol.errors import ErrorCode
@@ -158,13 +159,22 @@ class PartitionLeaders:
                     effects += () if fetched is None else (fetched,)
                 case Tick():
                     effects += self._fetches.expire(steady_ms)
+                case DeleteRecords():
+                    effects += self._delete_records(read, steady_ms)
                 case _:
                     effects.append(answer_query(self._leaders.get(read.partition), read))
-                    if isinstance(read, DeleteRecords):
-                        self._touched[read.partition] = None
         self._reads = []
         effects += self._fetches.moved(self._touched)
         self._touched = {}
         if self._advanced:
             effects += self._fetches.moved(self._advanced)
             self._advanced = {}
+
+    def _delete_records(self, query: DeleteRecords, steady_ms: int) -> Sequence[Effect]:
+        """Delete records here, and have the replicas in sync delete them before it is answered."""
+        leader = self._leaders.get(query.partition)
+        answer = check_deletion(leader, query, steady_ms) or answer_query(leader, query)
+        if leader is None or not isinstance(answer, RecordsDeleted) or answer.error_code is not ErrorCode.NONE:
+            return [answer]
+        self._touched[query.partition] = None
+        return leader.replicate_start(answer, steady_ms + query.timeout_ms, steady_ms)

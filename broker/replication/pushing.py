@@ -57,6 +57,11 @@ class Pushes:
         progress = self._followers.get(node_id)
         return -1 if progress is None else progress.agreed_offset
 
+    def acknowledged_start_offset(self, node_id: int) -> int:
+        """Return before which offset a follower is known to have deleted everything; -1 where that is unknown."""
+        progress = self._followers.get(node_id)
+        return -1 if progress is None else progress.acknowledged_start_offset
+
     def lag_ms(self, node_id: int, now_ms: int) -> int:
         """Return for how long a follower has not had everything; 0 for one that has, or had it lately enough."""
         progress = self._followers.get(node_id)
@@ -72,6 +77,8 @@ class Pushes:
             return False
         is_awaited = progress.landed(event.push_id)
         if event.error_code is ErrorCode.NONE:
+            if is_awaited:
+                progress.has_start(event.end_offset)
             before = progress.agreed_offset
             progress.agrees(event.end_offset, self._log.log_end_offset, now_ms)
             return progress.agreed_offset > before

@@ -1,15 +1,23 @@
 """What a leader answers when others keep the partition too: to whom, when, and never twice."""
 
+import msgspec
 import pytest
 
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import (
+    EARLIEST_TIMESTAMP,
+    LARGEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    DeleteRecords,
     Fetched,
+    ListOffset,
     MarkersAnswered,
+    OffsetListed,
     PartitionAdvanced,
     PartitionFailed,
     Produced,
+    RecordsDeleted,
     Tick,
     VerifyTransaction,
 )
@@ -73,6 +81,12 @@ class Led:
         self._pushes |= pushes_in(effects)
         events = [effect for effect in effects if isinstance(effect, Replicated)]
         return self.handle(*events, PartitionAdvanced(ORDERS), steady_ms=steady_ms)
+
+    def follow_up(self, log):
+        """Lead the same log at the next epoch."""
+        self.replication = leader_of(log, epoch=self.replication.leader_epoch + 1, lease=self.lease)
+        self.leaders.lead(ORDERS, self.replication)
+        self._pushes = pushes_in(self.replication.learn(self.replication.state, LIVES, STEADY_MS))
 
     def tick(self, steady_ms):
         return self.told(self.replication.tick(steady_ms), steady_ms)
@@ -243,18 +257,119 @@ def test_a_committed_reader_sees_a_transaction_when_its_marker_is_replicated(led
     assert offsets_of(fetched.partitions[0].records) == [0, 1]
 
 
+@pytest.fixture
+def successor(led):
+    """A new leader of a log in which the high watermark has not come up to the end."""
+    led.handle(plain(1, acks=1))
+    led.followers_answer()
+    led.handle(plain(2, acks=1, timestamps_ms=[NOW_MS + 5]))
+    log, _ = led.leaders.resign(ORDERS)
+    led.follow_up(log)
+    return led
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "offset"),
+    [(LATEST_TIMESTAMP, 2), (NOW_MS + 5, 1), (LARGEST_TIMESTAMP, 1), (NOW_MS + 6, -1)],
+)
+def test_a_new_leader_does_not_tell_an_end_that_may_be_behind_what_was_shown(successor, timestamp, offset):
+    assert successor.handle(ListOffset(1, ORDERS, timestamp)) == [OffsetListed(1, ErrorCode.OFFSET_NOT_AVAILABLE)]
+    successor.followers_answer()
+    (listed,) = successor.handle(ListOffset(2, ORDERS, timestamp))
+    assert (listed.error_code, listed.offset) == (ErrorCode.NONE, offset)
+
+
+@pytest.mark.parametrize("timestamp", [EARLIEST_TIMESTAMP, 0, NOW_MS])
+def test_a_new_leader_tells_what_no_leader_can_have_told_otherwise(successor, timestamp):
+    (listed,) = successor.handle(ListOffset(1, ORDERS, timestamp))
+    assert (listed.error_code, listed.offset) == (ErrorCode.NONE, 0)
+
+
+def test_a_reader_beyond_the_high_watermark_of_a_new_leader_waits_for_it(successor):
+    assert successor.handle(fetch(1, 1), fetch(2, 2)) == []
+    (fetched,) = successor.followers_answer()
+    assert (fetched.request_id, offsets_of(fetched.partitions[0].records)) == (1, [1])
+    (fetched,) = successor.handle(fetch(3, 3))
+    assert fetched.partitions[0].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_leader_without_a_lease_serves_readers_on(led):
+    led.handle(plain(1))
+    led.followers_answer()
+    late_ms = STEADY_MS + CONFIG.leader_lease_ms
+    (fetched, listed) = led.handle(fetch(2), ListOffset(3, ORDERS, LATEST_TIMESTAMP), steady_ms=late_ms)
+    assert offsets_of(fetched.partitions[0].records) == [0]
+    assert (listed.error_code, listed.offset) == (ErrorCode.NONE, 1)
+
+
+# Deleting
+
+
+def deletable(led):
+    led.handle(plain(1, acks=1), plain(2, acks=1))
+    led.followers_answer()
+
+
+def test_a_deletion_is_answered_when_everybody_in_sync_has_deleted(led):
+    deletable(led)
+    assert led.handle(DeleteRecords(3, ORDERS, 1)) == []
+    assert led.log.log_start_offset == 1
+    assert led.followers_answer(2) == []
+    assert led.followers_answer(3) == [RecordsDeleted(3, ErrorCode.NONE, 1)]
+    assert led.handle(DeleteRecords(4, ORDERS, 1)) == [RecordsDeleted(4, ErrorCode.NONE, 1)]
+
+
+def test_a_push_that_was_on_its_way_before_a_deletion_does_not_speak_for_it(led):
+    deletable(led)
+    led.handle(plain(3, acks=1))
+    before = dict(led._pushes)
+    led.handle(DeleteRecords(4, ORDERS, 1))
+    for node_id, push in before.items():
+        assert led.told(led.replication.push_answered(has_all(push, node_id), STEADY_MS)) == []
+    assert led.followers_answer() == [RecordsDeleted(4, ErrorCode.NONE, 1)]
+
+
+def test_a_deletion_that_not_all_have_followed_in_time_is_told(led):
+    deletable(led)
+    led.handle(DeleteRecords(3, ORDERS, 1, timeout_ms=40))
+    led.followers_answer(2)
+    assert led.tick(STEADY_MS + 39) == []
+    assert led.tick(STEADY_MS + 40) == [RecordsDeleted(3, ErrorCode.REQUEST_TIMED_OUT)]
+
+
+def test_a_deletion_does_not_wait_for_who_has_left_the_in_sync_set(led):
+    deletable(led)
+    led.handle(DeleteRecords(3, ORDERS, 1))
+    led.followers_answer(2)
+    without = msgspec.structs.replace(led.replication.state, isr=(1, 2), partition_epoch=1)
+    led.told(led.replication.learn(without, LIVES, STEADY_MS))
+    assert led.tick(STEADY_MS) == [RecordsDeleted(3, ErrorCode.NONE, 1)]
+
+
+def test_who_may_not_lead_deletes_nothing(led):
+    deletable(led)
+    late_ms = STEADY_MS + CONFIG.leader_lease_ms
+    refused = [RecordsDeleted(3, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    assert led.handle(DeleteRecords(3, ORDERS, 1), steady_ms=late_ms) == refused
+    led.replication.resign()
+    assert led.handle(DeleteRecords(3, ORDERS, 1)) == refused
+    assert led.log.log_start_offset == 0
+
+
 # Resigning
 
 
 @pytest.mark.parametrize("replication_first", [True, False])
 def test_who_waits_on_a_leader_that_resigns_is_told_once_in_whatever_order_it_comes(led, replication_first):
-    led.handle(plain(1), markers(2, PAYMENTS, ORDERS))
+    deletable(led)
+    led.handle(plain(1), markers(2, PAYMENTS, ORDERS), DeleteRecords(3, ORDERS, 1))
     told = led.replication.resign() if replication_first else []
     effects = led.leaders.resign(ORDERS)[1]
     told = told or led.replication.resign()
     assert codes(effects) == {1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
     assert marked(effects) == {2: (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER)}
-    assert sum(isinstance(one, Replicated) for one in told) == 2
+    assert RecordsDeleted(3, ErrorCode.NOT_LEADER_OR_FOLLOWER) in effects
+    assert (len(effects), sum(isinstance(one, Replicated) for one in told)) == (3, 3)
     assert led.told(told) == []
 
 
@@ -270,9 +385,7 @@ def test_the_next_leader_is_not_taken_for_the_one_that_resigned(led):
     led.handle(plain(1))
     late = led.replication.resign()
     log, _ = led.leaders.resign(ORDERS)
-    led.replication = leader_of(log, epoch=2, lease=led.lease)
-    led.leaders.lead(ORDERS, led.replication)
-    led._pushes = pushes_in(led.replication.learn(led.replication.state, LIVES, STEADY_MS))
+    led.follow_up(log)
     led.handle(plain(2))
     assert led.told(late) == []
     assert codes(led.followers_answer()) == {2: ErrorCode.NONE}
