@@ -11,7 +11,7 @@ from eagleray.broker.filesystem import sync_file_system
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.partitions.events import PartitionAdvanced, PartitionFailed, Tick, VerifyTransaction
 from eagleray.broker.partitions.leaders import PartitionLeaders
-from eagleray.broker.replication.events import ProposeIsr, Replicated, SendPush
+from eagleray.broker.replication.events import ProposeIsr, Replicated, Resigned, SendPush
 from eagleray.broker.replication.leader import ReplicationLeader
 
 
@@ -46,14 +46,18 @@ class PartitionLeaderShell(Shell):
                 self.host.replicas.carry_out((effect,))
             elif kind is PartitionFailed:
                 self.host.replicas.failed(effect.partition)
+            elif kind is Resigned:
+                # The partition has failed, which its replica has been told.
+                pass
             else:
                 answer(effect)
 
     # What the replicas tell
 
     def led(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
-        """Serve a partition."""
+        """Serve a partition, from the next turn on."""
         self._leaders.lead(partition, leader)
+        self.post(PartitionAdvanced(partition))
 
     def resigned(self, partition: TopicPartition, leader: ReplicationLeader) -> None:  # noqa: ARG002 - there is one
         """Serve a partition no longer."""
@@ -74,5 +78,5 @@ class PartitionLeaderShell(Shell):
 
     def close(self) -> None:
         """Answer whoever waits."""
-        for partition in self._leaders.partitions:
+        for partition in [*self._leaders]:
             self._carry_out(self._leaders.resign(partition)[1])

@@ -76,6 +76,7 @@ class Replicas:
         self._unopened: set[TopicPartition] = set()
         self._early: list[tuple[int, PushRecords]] = []
         self._next_beat_ms = 0
+        self._has_others = False
         self.loading: set[TopicPartition] = set()
         """Partitions that are read off the loop, whose logs nobody may touch meanwhile."""
 
@@ -106,6 +107,8 @@ class Replicas:
     def metadata_changed(self, previous: MetadataImage) -> None:
         """Keep what this node is to keep, at the epochs that it is to keep it, and let go of the rest."""
         image = self._host.image
+        # On one machine nobody could take over from anybody, so nobody has to show that it is alive.
+        self._has_others = len({node.machine for node in image.plan.values()}) > 1
         kept = dict(_kept_by(self._host.spec.node_id, image))
         for partition in [*self.logs]:
             was, now = previous.topics.get(partition.topic), image.topics.get(partition.topic)
@@ -294,7 +297,7 @@ class Replicas:
             self._try_to_begin(partition)
         for partition in [*self._pushing]:
             self._tell(partition, lambda leader: leader.tick(steady_ms))
-        if host.is_registered and steady_ms >= self._next_beat_ms:
+        if self._has_others and host.is_registered and steady_ms >= self._next_beat_ms:
             self._next_beat_ms = steady_ms + self._config.broker_heartbeat_interval_ms
             self._beat(steady_ms)
         if not self.loading:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartition
 from eagleray.broker.log import AbortedTransaction, Isolation
 from eagleray.broker.messages import Marker, Message
+from eagleray.broker.replication.events import ProposeIsr, Replicated, Resigned, SendPush
 from eagleray.protocol.errors import ErrorCode
 
 NO_OFFSET = -1
@@ -43,6 +44,8 @@ class Produce(Message, frozen=True, tag=True):
     acks: int = ALL_IN_SYNC
     transactional_id: str | None = None
     transaction_version: int = 1
+    timeout_ms: int = 30_000
+    """How long a producer that waits for every replica in sync wants to wait for them."""
 
 
 class TransactionVerified(Message, frozen=True, tag=True):
@@ -97,6 +100,8 @@ class DeleteRecords(Message, frozen=True, tag=True):
     request_id: int
     partition: TopicPartition
     before_offset: int
+    timeout_ms: int = 30_000
+    """How long to wait for the other replicas in sync to delete them too."""
 
 
 class DescribeProducers(Message, frozen=True, tag=True):
@@ -122,12 +127,18 @@ class DescribePartition(Message, frozen=True, tag=True):
     partition: TopicPartition
 
 
+class PartitionAdvanced(Message, frozen=True, tag=True):
+    """The high watermark, or the start of a partition's log, may have moved without anything having been asked here."""
+
+    partition: TopicPartition
+
+
 class Tick(Message, frozen=True, tag=True):
     """Time has passed."""
 
 
 Query: TypeAlias = ListOffset | DeleteRecords | DescribeProducers | EpochEndOffset | DescribePartition
-Event: TypeAlias = Produce | TransactionVerified | WriteMarkers | Fetch | Query | Tick
+Event: TypeAlias = Produce | TransactionVerified | WriteMarkers | Fetch | Query | Replicated | PartitionAdvanced | Tick
 
 
 # What a leader wants to happen.
@@ -182,7 +193,7 @@ class OffsetListed(Message, frozen=True, tag=True):
 
 
 class RecordsDeleted(Message, frozen=True, tag=True):
-    """The answer to `DeleteRecords`: where the log begins now, on disk."""
+    """The answer to `DeleteRecords`: where the log begins now, on the disks of all replicas in sync."""
 
     request_id: int
     error_code: ErrorCode
@@ -248,7 +259,7 @@ class VerifyTransaction(Message, frozen=True, tag=True):
 class PartitionFailed(Message, frozen=True, tag=True):
     """A partition's log has failed; until it is opened anew and led at a new epoch, its requests are refused.
 
-    Told once for each time that the partition is led.
+    Told once for each time that the partition is led, and followed by `Resigned`: another replica may lead.
     """
 
     partition: TopicPartition
@@ -257,4 +268,4 @@ class PartitionFailed(Message, frozen=True, tag=True):
 
 QueryAnswer: TypeAlias = OffsetListed | RecordsDeleted | ProducersDescribed | EpochEndFound | PartitionDescribed
 Answer: TypeAlias = Produced | MarkersAnswered | Fetched | QueryAnswer
-Effect: TypeAlias = Answer | VerifyTransaction | PartitionFailed
+Effect: TypeAlias = Answer | VerifyTransaction | PartitionFailed | SendPush | ProposeIsr | Resigned

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
-from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.log import Appended, Flush, LogError, NewMarker, PartitionLog, Rejection
+from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.log import Appended, Flush, LogError, NewMarker, Rejection
 from eagleray.broker.log.producer_state import NO_OFFSET
 from eagleray.broker.messages import IMPLICIT_VERSION, last_epoch_ended_by
+from eagleray.broker.partitions.acknowledging import Acknowledgements
 from eagleray.broker.partitions.events import (
+    ALL_IN_SYNC,
     NO_LEADER_EPOCH,
     Effect,
     PartitionFailed,
     Produce,
     Produced,
+    RecordsDeleted,
     TransactionVerified,
     VerifyTransaction,
 )
+from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.partitions.verification import Verifications
+from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.protocol.errors import ErrorCode, InvalidRecord, ProtocolError
 from eagleray.protocol.records import RecordBatch, check_client_batch, split_batches
 
@@ -31,35 +37,50 @@ class _Request(msgspec.Struct, frozen=True, gc=False):
     batch: RecordBatch
 
 
+MARKERS_TIMEOUT_MS: Final = 5000
+"""How long markers wait to be replicated; a coordinator sends a leader no others meanwhile, and tries again then."""
+
+
+class _Written(msgspec.Struct, frozen=True, gc=False):
+    """An answer that holds once everything before an offset is durable and, where it says so, replicated."""
+
+    answer: Produced
+    end_offset: int = 0
+    timeout_ms: int = 0
+
+
 class PartitionLeader:
     """Takes batches and markers for one partition at one leader epoch, and serves reads of it.
 
     Owns: the partition's log. Persists: what the log persists, before it answers. Batches that came since the last
-    `write` are appended together; a transaction's first batch waits until its coordinator has confirmed it. Readers see
-    what was written, and producers get their answers, when `commit` has made it as durable as the log's settings say.
+    `write` are appended together, unless the replication has a reason against it; a transaction's first batch waits
+    until its coordinator has confirmed it. When `commit` has made them as durable as the log's settings say, they are
+    pushed to the followers, and producers get their answers, those who want it when their batch is replicated. Readers
+    see what is replicated.
     On failure of the disk: what was asked is answered with KAFKA_STORAGE_ERROR, which says neither that it is in the
-    log nor that it is not. Where the log cannot go on, `failures` is told once, and everything is answered like that
-    until the log is opened anew and led at a later epoch.
+    log nor that it is not. Where the log cannot go on, `failures` is told once, the leader resigns so that another
+    replica can lead, and everything is answered like that until the log is opened anew and led at a later epoch.
     """
 
     def __init__(
         self,
-        partition: TopicPartition,
-        log: PartitionLog,
-        leader_epoch: int,
+        replication: ReplicationLeader,
         *,
         verification_ids: Iterator[int],
-        failures: list[PartitionFailed],
+        acknowledgements: Acknowledgements,
+        failures: list[Effect],
     ) -> None:
-        self.partition = partition
-        self.log = log
-        self.leader_epoch = leader_epoch
+        self.partition = replication.partition
+        self.log = replication.log
+        self.leader_epoch = replication.leader_epoch
+        self.replication = replication
+        self._acknowledgements = acknowledgements
         self._failures = failures
         self._has_failed = False
         self._verifications: Verifications[_Request] = Verifications(verification_ids)
         self._staged: list[_Request] = []
         self._staged_epochs: dict[int, int] = {}
-        self._uncommitted: list[Produced] = []
+        self._uncommitted: list[_Written] = []
 
     # Produce
 
@@ -100,9 +121,9 @@ class PartitionLeader:
         return effects
 
     def _must_verify(self, producer: ProducerIdentity, batch: RecordBatch) -> bool:
-        if self._staged_epochs.get(producer.producer_id) == producer.epoch or self._has_failed:
-            # The one goes on with a transaction whose confirmed beginning is about to be written; the log refuses the
-            # other by itself.
+        if self._staged_epochs.get(producer.producer_id) == producer.epoch or not self.replication.is_leading:
+            # The one goes on with a transaction whose confirmed beginning is about to be written; the other is refused
+            # without it.
             return False
         entry = self.log.producers.get(producer.producer_id)
         if entry is None or producer.epoch > entry.epoch:
@@ -122,81 +143,141 @@ class PartitionLeader:
             return ()
         return _all_refused(waiting, event.error_code, "the transaction's coordinator did not confirm it")
 
-    def write(self, now_ms: int) -> None:
+    def write(self, now_ms: int, steady_ms: int) -> None:
         """Append everything that was staged with one write; the answers wait for `commit`."""
         if not self._staged:
             return
         staged, self._staged = self._staged, []
         self._staged_epochs.clear()
+        error_code = self._check_append(steady_ms)
+        if error_code is not ErrorCode.NONE:
+            staged = self._refuse(staged, error_code)
+            if not staged:
+                return
         batches = [request.batch for request in staged]
         try:
             results = self.log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except LogError as error:
             self.note_failure(error)
-            self._uncommitted += _all_refused(staged, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            self._answer_refused(staged, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return
         log_start_offset = self.log.log_start_offset
         self._uncommitted += [
-            _answer(request.event, result, log_start_offset)
+            _written(request.event, result, log_start_offset)
             for request, result in zip(staged, results, strict=True)
             if request.event.acks != 0
         ]
+
+    def _check_append(self, steady_ms: int) -> ErrorCode:
+        """Tell whether a batch that waits for every replica in sync may be appended; a failed log refuses by itself."""
+        return ErrorCode.NONE if self._has_failed else self.replication.check_append(steady_ms, waits_for_all=True)
+
+    def _refuse(self, staged: list[_Request], error_code: ErrorCode) -> list[_Request]:
+        """Refuse what may not be appended; return what may: too few replicas are enough for who waits for none."""
+        taken: list[_Request] = []
+        if error_code is ErrorCode.NOT_ENOUGH_REPLICAS:
+            taken = [request for request in staged if request.event.acks != ALL_IN_SYNC]
+            staged = [request for request in staged if request.event.acks == ALL_IN_SYNC]
+        self._answer_refused(staged, error_code, "the leader may not append it now")
+        return taken
+
+    def _answer_refused(self, requests: Iterable[_Request], error_code: ErrorCode, message: str) -> None:
+        self._uncommitted += map(_Written, _all_refused(requests, error_code, message))
 
     @property
     def has_to_flush(self) -> bool:
         """Whether there is something that has to be on stable storage before it is answered."""
         return self.log.config.flush is Flush.COMMIT and self.log.recovery_point < self.log.log_end_offset
 
-    def commit(self) -> Sequence[Produced]:
-        """Make durable what was written, as far as the log's settings ask for it; show it to readers, and answer."""
-        answers, self._uncommitted = self._uncommitted, []
+    def commit(self, steady_ms: int) -> Sequence[Effect]:
+        """Make durable what was written, as far as the log's settings ask for it; replicate it, and answer."""
+        written, self._uncommitted = self._uncommitted, []
         log = self.log
         if self.has_to_flush or not log.is_online:
             try:
                 log.flush()
             except LogError as error:
                 self.note_failure(error)
-                return [_unknown_outcome(answer, str(error)) for answer in answers]
-        # With one replica, what is in the log is replicated.
-        log.advance_high_watermark(log.log_end_offset)
-        return answers
+                return [_unknown_outcome(one.answer, str(error)) for one in written]
+        effects = self._acknowledgements.taken_from(self.replication.appended(steady_ms))
+        if self.replication.is_replicated(log.log_end_offset, steady_ms):
+            effects += [one.answer for one in written]
+        else:
+            effects += [one.answer for one in written if not self._has_to_wait(one, steady_ms)]
+        return effects
+
+    def _has_to_wait(self, written: _Written, steady_ms: int) -> bool:
+        """Let an answer wait, if what it speaks of has to be replicated and is not."""
+        if not written.end_offset or self.replication.is_replicated(written.end_offset, steady_ms):
+            return False
+        deadline_ms = steady_ms + written.timeout_ms
+        self._acknowledgements.wait(self.replication, written.end_offset, deadline_ms, written.answer)
+        return True
 
     def note_failure(self, error: LogError) -> None:
         """Tell of a log that cannot be used any more; one that serves on after an error needs no help."""
         if not self.log.is_online and not self._has_failed:
             self._has_failed = True
             self._failures.append(PartitionFailed(self.partition, str(error)))
+            self._failures += self._acknowledgements.taken_from(self.replication.resign())
 
-    def resign(self) -> Sequence[Produced]:
-        """Answer everybody whose batch is not in the log: another leader takes it."""
+    def resign(self) -> Sequence[Effect]:
+        """Answer everybody who waits: another leader takes what is not in the log, and maybe has what is."""
         waiting = [*self._staged, *self._verifications.void_all()]
         self._staged = []
-        return _all_refused(waiting, ErrorCode.NOT_LEADER_OR_FOLLOWER, "this leader has resigned")
+        refused = _all_refused(waiting, ErrorCode.NOT_LEADER_OR_FOLLOWER, "this leader has resigned")
+        return [*refused, *self._acknowledgements.resign(self.partition)]
 
     # Markers
 
-    def write_markers(self, markers: Sequence[NewMarker], now_ms: int) -> Sequence[ErrorCode]:
-        """Append markers behind what is staged; return an outcome for each, which holds once `commit` has succeeded.
+    def write_markers(self, request: MarkerRequest, markers: Sequence[NewMarker], now_ms: int, steady_ms: int) -> None:
+        """Append a request's markers behind what is staged, and tell it an outcome for each.
 
         A batch that still waits for its verification comes too late: the transaction that it belongs to is over.
         """
-        self.write(now_ms)
+        self.write(now_ms, steady_ms)
+        error_code = self._check_append(steady_ms)
+        if error_code is not ErrorCode.NONE:
+            request.refused(self.partition, error_code)
+            return
         try:
             results = self.log.append_markers(markers, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except LogError as error:
             self.note_failure(error)
-            return [ErrorCode.KAFKA_STORAGE_ERROR] * len(markers)
+            request.refused(self.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
         if self._verifications:
             for marker, result in zip(markers, results, strict=True):
                 if isinstance(result, Appended):
                     self._refuse_late_batches(marker)
-        return [ErrorCode.NONE if isinstance(result, Appended) else result.error_code for result in results]
+        outcomes = [ErrorCode.NONE if isinstance(result, Appended) else result.error_code for result in results]
+        request.written(self.partition, outcomes, self.log.log_end_offset)
+
+    def settle_markers(self, request: MarkerRequest, steady_ms: int) -> None:
+        """After `commit`: tell a request that its markers are replicated, or let it wait until they are."""
+        end_offset = request.unsettled[self.partition]
+        if self._has_failed:
+            request.settled(self.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        elif self.replication.is_replicated(end_offset, steady_ms):
+            request.settled(self.partition, ErrorCode.NONE)
+        else:
+            self._acknowledgements.wait(self.replication, end_offset, steady_ms + MARKERS_TIMEOUT_MS, request)
 
     def _refuse_late_batches(self, marker: NewMarker) -> None:
         last_epoch = last_epoch_ended_by(marker.producer_epoch, marker.transaction_version)
         late = self._verifications.void_up_to(marker.producer_id, last_epoch)
         message = "the transaction ended before its coordinator had confirmed the batch"
-        self._uncommitted += _all_refused(late, ErrorCode.INVALID_TXN_STATE, message)
+        self._answer_refused(late, ErrorCode.INVALID_TXN_STATE, message)
+
+    # The start of the log
+
+    def replicate_start(self, deleted: RecordsDeleted, deadline_ms: int, steady_ms: int) -> Sequence[Effect]:
+        """Tell the followers where the log begins now; answer when those in sync have it on their disks too."""
+        effects = self._acknowledgements.taken_from(self.replication.appended(steady_ms))
+        if self.replication.is_start_replicated(deleted.log_start_offset, steady_ms):
+            return [*effects, deleted]
+        self._acknowledgements.wait_for_start(self.replication, deadline_ms, deleted)
+        return effects
 
     def check_leader_epoch(self, epoch: int) -> ErrorCode:
         """Tell whether a client that names a leader epoch speaks of this leader."""
@@ -213,10 +294,14 @@ def _only_batch(records: bytes) -> RecordBatch:
     return batches[0]
 
 
-def _answer(event: Produce, result: Appended | Rejection, log_start_offset: int) -> Produced:
+def _written(event: Produce, result: Appended | Rejection, log_start_offset: int) -> _Written:
     if isinstance(result, Rejection):
-        return Produced(event.request_id, result.error_code, message=result.message)
-    return Produced(event.request_id, ErrorCode.NONE, result.base_offset, result.append_time_ms, log_start_offset)
+        return _Written(Produced(event.request_id, result.error_code, message=result.message))
+    answer = Produced(event.request_id, ErrorCode.NONE, result.base_offset, result.append_time_ms, log_start_offset)
+    if event.acks != ALL_IN_SYNC:
+        return _Written(answer)
+    # A repeat may be of a batch that is not replicated yet.
+    return _Written(answer, result.last_offset + 1, event.timeout_ms)
 
 
 def _unknown_outcome(answer: Produced, message: str) -> Produced:

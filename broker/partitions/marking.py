@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import NewMarker
@@ -14,14 +14,17 @@ from eagleray.protocol.errors import ErrorCode
 class MarkerRequest:
     """One request of a coordinator, with an outcome for each partition of each marker.
 
-    Owns: the outcomes. What nobody has written by the time of the answer is led elsewhere.
+    Owns: the outcomes, and which partitions have not replicated theirs yet. What nobody has written by the time of the
+    answer is led elsewhere.
     """
 
-    __slots__ = ("_event", "_outcomes", "_places")
+    __slots__ = ("_event", "_outcomes", "_places", "unsettled")
 
     def __init__(self, event: WriteMarkers) -> None:
         self._event = event
         self._places: dict[TopicPartition, list[tuple[int, NewMarker]]] = {}
+        self.unsettled: dict[TopicPartition, int] = {}
+        """The partitions whose outcomes are not certain, with the offset up to which they have to be replicated."""
         place = 0
         for marker in event.markers:
             new = new_marker(marker)
@@ -35,19 +38,33 @@ class MarkerRequest:
         for partition, places in self._places.items():
             yield partition, [new for _, new in places]
 
-    def written(self, partition: TopicPartition, outcomes: Sequence[ErrorCode]) -> None:
-        """Note what became of the markers of one partition."""
+    def written(self, partition: TopicPartition, outcomes: Sequence[ErrorCode], end_offset: int) -> None:
+        """Note what became of the markers of one partition, which is so once everything before an offset is replicated.
+
+        That goes for a refusal too: the coordinator may take it for a word that the partition needs no marker any more,
+        and what refused it may be a marker that is not replicated yet.
+        """
         for (place, _), outcome in zip(self._places[partition], outcomes, strict=True):
             self._outcomes[place] = outcome
+        self.unsettled[partition] = end_offset
 
-    def answer(self, failed: Container[TopicPartition]) -> MarkersAnswered:
-        """Answer, with an unknown outcome for what was written to partitions that have `failed` since."""
-        for partition in self._places:
-            if partition in failed:
-                for place, _ in self._places[partition]:
-                    self._outcomes[place] = ErrorCode.KAFKA_STORAGE_ERROR
+    def refused(self, partition: TopicPartition, error_code: ErrorCode) -> None:
+        """Note that nothing was written to one partition, or that it is unknown what was."""
+        for place, _ in self._places[partition]:
+            self._outcomes[place] = error_code
+
+    def settled(self, partition: TopicPartition, error_code: ErrorCode) -> None:
+        """Note that the outcomes of one partition are replicated, or that it is unknown whether they will be."""
+        del self.unsettled[partition]
+        if error_code is not ErrorCode.NONE:
+            self.refused(partition, error_code)
+
+    def answers(self) -> Sequence[MarkersAnswered]:
+        """The answer, once the outcomes of all partitions are certain."""
+        if self.unsettled:
+            return ()
         all_written = all(outcome is ErrorCode.NONE for outcome in self._outcomes)
-        return MarkersAnswered(self._event.request_id, () if all_written else tuple(self._outcomes))
+        return (MarkersAnswered(self._event.request_id, () if all_written else tuple(self._outcomes)),)
 
 
 def new_marker(marker: Marker) -> NewMarker:

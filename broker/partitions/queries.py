@@ -52,6 +52,14 @@ def answer_query(leader: PartitionLeader | None, query: Query) -> QueryAnswer:
         return _refused(query, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
+def check_deletion(leader: PartitionLeader | None, query: DeleteRecords, steady_ms: int) -> RecordsDeleted | None:
+    """Refuse to delete where somebody else may lead; None where nothing is against it, or somebody else refuses it."""
+    if leader is None or not leader.log.is_online:
+        return None
+    error_code = leader.replication.check_append(steady_ms, waits_for_all=False)
+    return None if error_code is ErrorCode.NONE else RecordsDeleted(query.request_id, error_code)
+
+
 def _refused(query: Query, error_code: ErrorCode) -> QueryAnswer:
     return _ANSWERS[type(query)](query.request_id, error_code)
 
@@ -78,6 +86,10 @@ def _list_offset(leader: PartitionLeader, query: ListOffset) -> OffsetListed:
     if error_code is not ErrorCode.NONE:
         return OffsetListed(query.request_id, error_code)
     found = _find_offset(leader, query)
+    needs_end = found is None or query.timestamp == LATEST_TIMESTAMP
+    if needs_end and not leader.replication.knows_high_watermark:
+        # A leader before may have shown more than this one does yet: an end that falls would mislead.
+        return OffsetListed(query.request_id, ErrorCode.OFFSET_NOT_AVAILABLE)
     if found is None:
         return OffsetListed(query.request_id, ErrorCode.NONE)
     leader_epoch = leader.log.epochs.epoch_at(found.offset)

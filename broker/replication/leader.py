@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -24,6 +25,8 @@ from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.waiting import Waiting
 from eagleray.protocol.errors import ErrorCode
+
+_RESIGNED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class ReplicationLeader:
@@ -64,6 +67,7 @@ class ReplicationLeader:
         self._in_sync = InSyncSet(state)
         self._pushes = Pushes(partition, node_id, state.leader_epoch, log, config)
         self._waiting = Waiting()
+        self._waiting_for_start = Waiting()
 
     @property
     def state(self) -> PartitionImage:
@@ -79,19 +83,38 @@ class ReplicationLeader:
 
     def check_append(self, now_ms: int, *, waits_for_all: bool) -> ErrorCode:
         """Tell whether something may be appended now, before it is."""
-        if not self.is_leading or not self._lease.holds(now_ms):
+        if not self._may_acknowledge(now_ms):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if waits_for_all and not self._has_enough(now_ms):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return ErrorCode.NONE
+
+    def is_replicated(self, end_offset: int, now_ms: int) -> bool:
+        """Whether everything before an offset is replicated, and may be told to be."""
+        return (
+            self.log.high_watermark >= end_offset
+            and len(self.state.isr) >= self._least_in_sync
+            and self._may_acknowledge(now_ms)
+        )
 
     def wait(self, request_id: int, end_offset: int, deadline_ms: int) -> None:
         """Let somebody wait until everything before `end_offset` is replicated; answered by `Replicated`."""
         assert self.is_leading, f"{self.partition}: nobody can wait for a leader that has resigned"
         self._waiting.add(request_id, end_offset, deadline_ms)
 
+    def is_start_replicated(self, start_offset: int, now_ms: int) -> bool:
+        """Whether the logs of all who may be elected begin no earlier, and that may be told."""
+        followers = (node_id for node_id in self._in_sync.maximal if node_id != self._node_id)
+        have_it = all(self._pushes.acknowledged_start_offset(node_id) >= start_offset for node_id in followers)
+        return have_it and self._may_acknowledge(now_ms)
+
+    def wait_for_start(self, request_id: int, start_offset: int, deadline_ms: int) -> None:
+        """Let somebody wait until nobody who may be elected has anything before an offset; answered by `Replicated`."""
+        assert self.is_leading, f"{self.partition}: nobody can wait for a leader that has resigned"
+        self._waiting_for_start.add(request_id, start_offset, deadline_ms)
+
     def appended(self, now_ms: int) -> list[LeaderEffect]:
-        """Replicate what was appended, and is as durable here as the log's settings say."""
+        """Replicate what was appended, and is as durable here as the log's settings say; or where the log begins."""
         return [*self._advance(now_ms), *self._push(now_ms)] if self.is_leading else []
 
     # What followers answer
@@ -108,7 +131,7 @@ class ReplicationLeader:
         if self._pushes.answered(event, now_ms):
             effects += self._advance(now_ms)
             effects += self._propose_joining(now_ms)
-        return [*effects, *self._push(now_ms)]
+        return [*effects, *self._started(now_ms), *self._push(now_ms)]
 
     # What the controller says
 
@@ -140,7 +163,8 @@ class ReplicationLeader:
         if not self.is_leading:
             return []
         self.is_leading = False
-        return [*self._waiting.end(ErrorCode.NOT_LEADER_OR_FOLLOWER), Resigned(self.partition, self.leader_epoch)]
+        waiting = [each for who in (self._waiting, self._waiting_for_start) for each in who.end(_RESIGNED)]
+        return [*waiting, Resigned(self.partition, self.leader_epoch)]
 
     # Time
 
@@ -152,7 +176,8 @@ class ReplicationLeader:
         effects: list[LeaderEffect] = [*self._advance(now_ms)]
         if len(self._waiting) and not self._has_enough(now_ms):
             effects += self._waiting.end(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        effects += self._waiting.expire(now_ms)
+        effects += self._started(now_ms)
+        effects += [*self._waiting.expire(now_ms), *self._waiting_for_start.expire(now_ms)]
         effects += self._propose_again(now_ms) or self._propose_leaving(now_ms) or self._propose_joining(now_ms)
         return [*effects, *self._push(now_ms)]
 
@@ -163,24 +188,44 @@ class ReplicationLeader:
         """A partition cannot have more replicas in sync than it has."""
         return min(self.min_insync_replicas, len(self.state.replicas))
 
+    @property
+    def _is_alone(self) -> bool:
+        return self.state.replicas == (self._node_id,)
+
+    def _may_acknowledge(self, now_ms: int) -> bool:
+        """Whether nobody else leads for sure: where there is no other replica, none can without this leader's help."""
+        return self.is_leading and (self._is_alone or self._lease.holds(now_ms))
+
     def _has_enough(self, now_ms: int) -> bool:
         """Whether enough replicas are in sync and do not lag; a set that may not shrink keeps some that do."""
+        if self._is_alone:
+            return True
         followers = [node_id for node_id in self.state.isr if node_id != self._node_id]
         in_touch = sum(not self._pushes.lag_ms(node_id, now_ms) for node_id in followers)
-        return 1 + in_touch >= self.min_insync_replicas
+        return 1 + in_touch >= self._least_in_sync
 
     def _replicated_offset(self) -> int:
         """Up to where everybody who may be elected has the log."""
         own = self.log.recovery_point if self.log.config.flush is Flush.COMMIT else self.log.log_end_offset
+        if self._is_alone:
+            return own
         followers = (node_id for node_id in self._in_sync.maximal if node_id != self._node_id)
         return min([own, *map(self._pushes.agreed_offset, followers)])
 
     def _advance(self, now_ms: int) -> Sequence[Replicated]:
-        if len(self.state.isr) >= self._least_in_sync:
-            self.log.advance_high_watermark(self._replicated_offset())
-        if not len(self._waiting) or not self._lease.holds(now_ms) or len(self.state.isr) < self.min_insync_replicas:
+        if len(self.state.isr) < self._least_in_sync:
+            return ()
+        self.log.advance_high_watermark(self._replicated_offset())
+        if not len(self._waiting) or not self._may_acknowledge(now_ms):
             return ()
         return self._waiting.reached(self.log.high_watermark)
+
+    def _started(self, now_ms: int) -> Sequence[Replicated]:
+        """Answer those whose records are deleted everywhere."""
+        start_offset = self._waiting_for_start.least_offset
+        if start_offset is None or not self.is_start_replicated(start_offset, now_ms):
+            return ()
+        return self._waiting_for_start.reached(start_offset)
 
     def _push(self, now_ms: int) -> list[SendPush]:
         return [SendPush(node_id, push) for node_id, push in self._pushes.due(now_ms)]

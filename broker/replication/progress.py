@@ -13,12 +13,14 @@ NOT_IN_FLIGHT: Final = -1
 class FollowerProgress:
     """How far one life of a follower has come at this leader epoch, and the one push that is on its way to it.
 
-    Owns: up to where the follower's log is known to agree (`agreed_offset`, which never falls), where the next push
-    begins, and when the follower last had everything that the leader had. A follower that registers anew may have lost
-    what it acknowledged, so another life of it begins with nothing.
+    Owns: up to where the follower's log is known to agree (`agreed_offset`, which never falls), before which offset it
+    is known to have deleted everything, where the next push begins, and when the follower last had everything that the
+    leader had. A follower that registers anew may have lost what it acknowledged, so another life of it begins with
+    nothing.
     """
 
     __slots__ = (
+        "acknowledged_start_offset",
         "agreed_offset",
         "begins_anew",
         "caught_up_ms",
@@ -35,6 +37,7 @@ class FollowerProgress:
     def __init__(self, incarnation: int, leader_end_offset: int, now_ms: int) -> None:
         """Begin by asking whether the follower's log agrees up to the leader's end."""
         self.incarnation = incarnation
+        self.acknowledged_start_offset = NO_OFFSET
         self.agreed_offset = NO_OFFSET
         self.next_offset = leader_end_offset
         self.previous_epoch = NO_LEADER_EPOCH
@@ -59,6 +62,11 @@ class FollowerProgress:
             return False
         self.in_flight_id = NOT_IN_FLIGHT
         return True
+
+    def has_start(self, end_offset: int) -> None:
+        """Note that the follower has done what the push that has just landed told, as far as its log agrees."""
+        start_offset = min(self.told_start_offset, end_offset)
+        self.acknowledged_start_offset = max(self.acknowledged_start_offset, start_offset)
 
     def lost(self) -> None:
         """Take the push on its way for lost, and with it what it told."""

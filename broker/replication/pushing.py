@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import PartitionLog
+from eagleray.broker.log import LogError, PartitionLog
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.divergence import epoch_before, find_agreement
 from eagleray.broker.replication.events import NO_LEADER_EPOCH, Push, PushAnswered
@@ -57,6 +57,11 @@ class Pushes:
         progress = self._followers.get(node_id)
         return -1 if progress is None else progress.agreed_offset
 
+    def acknowledged_start_offset(self, node_id: int) -> int:
+        """Return before which offset a follower is known to have deleted everything; -1 where that is unknown."""
+        progress = self._followers.get(node_id)
+        return -1 if progress is None else progress.acknowledged_start_offset
+
     def lag_ms(self, node_id: int, now_ms: int) -> int:
         """Return for how long a follower has not had everything; 0 for one that has, or had it lately enough."""
         progress = self._followers.get(node_id)
@@ -72,6 +77,8 @@ class Pushes:
             return False
         is_awaited = progress.landed(event.push_id)
         if event.error_code is ErrorCode.NONE:
+            if is_awaited:
+                progress.has_start(event.end_offset)
             before = progress.agreed_offset
             progress.agrees(event.end_offset, self._log.log_end_offset, now_ms)
             return progress.agreed_offset > before
@@ -85,11 +92,18 @@ class Pushes:
         return False
 
     def due(self, now_ms: int) -> Iterator[tuple[int, Push]]:
-        """Make the pushes that followers are owed, to those that have none on the way."""
+        """Make the pushes that followers are owed, to those that have none on the way.
+
+        What cannot be read is owed on; a follower that it keeps from catching up lags, and leaves the in-sync set.
+        """
         log = self._log
         for node_id, progress in self._followers.items():
             if progress.is_owed(log.log_end_offset, log.high_watermark, log.log_start_offset):
-                yield node_id, self._push(progress, now_ms)
+                try:
+                    push = self._push(progress, now_ms)
+                except LogError:
+                    continue
+                yield node_id, push
 
     def take_for_lost(self, now_ms: int) -> None:
         """Forget pushes that were not answered in time."""

@@ -24,6 +24,11 @@ class Waiting:
         """Let a request wait until everything before `end_offset` is replicated."""
         heappush(self._by_offset, (end_offset, request_id, deadline_ms))
 
+    @property
+    def least_offset(self) -> int | None:
+        """The offset that somebody waits for, and nobody for a smaller one."""
+        return self._by_offset[0][0] if self._by_offset else None
+
     def reached(self, high_watermark: int) -> list[Replicated]:
         """Answer those whose records are replicated."""
         answers: list[Replicated] = []

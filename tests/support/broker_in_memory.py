@@ -19,6 +19,7 @@ from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, Record, build_batch, split_batches
 from tests.support.batches import NOW_MS, data_batch, whole_batches
 from tests.support.consumer import committed_records
+from tests.support.leading import alone
 from tests.support.simulated_disk import SimulatedDisk
 
 LOG_PARTITION = 0
@@ -41,7 +42,7 @@ class BrokerInMemory:
         self._leaders = PartitionLeaders()
         self.loses_marker_calls = False
         for partition in partitions:
-            self._leaders.lead(partition, self._open(str(partition)), LEADER_EPOCH)
+            self._leaders.lead(partition, alone(self._open(str(partition)), LEADER_EPOCH, partition))
         self._partitions = partitions
         self.restart_coordinator()
 
@@ -177,7 +178,7 @@ class BrokerInMemory:
         self._channel(marker_events.MarkersAnswered(call.leader, call.call_id, answer.error_codes))
 
     def _lead(self, event: leader_events.Event) -> None:
-        for effect in self._leaders.handle([event], self.now_ms):
+        for effect in self._leaders.handle([event], self.now_ms, self.now_ms):
             if isinstance(effect, leader_events.VerifyTransaction):
                 self._verify(effect)
             else:

@@ -69,9 +69,9 @@ class NodesOnThread:
                 [record], producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
             )
             leaders, now_ms = shell._leaders, node.now_ms()
-            (question,) = leaders.handle([Produce(0, partition, batch, -1, "unknown", 1)], now_ms)
+            (question,) = leaders.handle([Produce(0, partition, batch, -1, "unknown", 1)], now_ms, now_ms)
             verified = TransactionVerified(partition, producer_id, question.verification_id, ErrorCode.NONE)
-            leaders.handle([verified], now_ms)
+            leaders.handle([verified], now_ms, now_ms)
 
         self._thread.run(leave())
 

@@ -22,6 +22,7 @@ from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, RecordBatch, build_batch, split_batches
 from tests.support.batches import whole_batches
 from tests.support.groups import new_ids
+from tests.support.leading import alone
 
 STATE_TOPIC = "__transaction_state"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -93,7 +94,7 @@ class LeaderNode(Node):
         self._epochs: dict[TopicPartition, int] = {}
 
     def handle(self, message: Any) -> None:
-        for effect in self.leaders.handle([message], self.world.now_ms):
+        for effect in self.leaders.handle([message], self.world.now_ms, self.world.now_ms):
             self._carry_out(effect)
 
     def _carry_out(self, effect: Any) -> None:
@@ -113,7 +114,8 @@ class LeaderNode(Node):
                 self._carry_out(effect)
         for partition in led.keys() - self._epochs.keys():
             self._epochs[partition] = led[partition]
-            self.leaders.lead(partition, self.open(partition), led[partition])
+            log = self.open(partition)
+            self.leaders.lead(partition, alone(log, led[partition], partition, node_id=self.node_id))
 
 
 class CoordinatorNode(Node):

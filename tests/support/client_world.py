@@ -268,7 +268,7 @@ class ClientWorld:
         request = leader_events.Fetch(
             0, (leader_events.FetchPartition(name, 0, 2**28),), Isolation.READ_COMMITTED, 0, 0, 2**28
         )
-        (answer,) = node.leaders.handle([request], self.now_ms)
+        (answer,) = node.leaders.handle([request], self.now_ms, self.now_ms)
         (found,) = answer.partitions
         return committed_records(whole_batches(found.records), found.aborted_transactions)
 

@@ -34,7 +34,7 @@ from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import BatchHeader
 from tests.support.batches import NOW_MS, data_batch, whole_batches
 from tests.support.consumer import committed_records
-from tests.support.leading import ORDERS, PAYMENTS, open_log
+from tests.support.leading import ORDERS, PAYMENTS, alone, open_log
 from tests.support.simulated_disk import SimulatedDisk
 
 PARTITIONS = (ORDERS, PAYMENTS)
@@ -116,7 +116,7 @@ class LeadersWorld:
 
     def lead(self, partition: TopicPartition) -> None:
         self.epochs[partition] += 1
-        self.leaders.lead(partition, self.logs[partition], self.epochs[partition])
+        self.leaders.lead(partition, alone(self.logs[partition], self.epochs[partition], partition))
 
     def resign(self, partition: TopicPartition, *, reopen: bool) -> None:
         self.turn()
@@ -304,7 +304,7 @@ class LeadersWorld:
 
     def turn(self) -> None:
         events, self._events = self._events, []
-        effects = self.leaders.handle(events, self.now_ms)
+        effects = self.leaders.handle(events, self.now_ms, self.now_ms)
         self._remember_logs()
         self._take(effects)
         for event in self._outstanding.values():

@@ -1,5 +1,6 @@
 """Short ways to tell the leaders of partitions what to do."""
 
+from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.log import Isolation, LogConfig, PartitionLog
 from eagleray.broker.messages import Marker
@@ -12,6 +13,9 @@ from eagleray.broker.partitions.events import (
     WriteMarkers,
 )
 from eagleray.broker.partitions.leaders import PartitionLeaders
+from eagleray.broker.replication.config import ReplicationConfig
+from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.broker.replication.lease import Lease
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, data_batch
 from tests.support.simulated_disk import SimulatedDisk
@@ -28,11 +32,20 @@ def open_log(disk: SimulatedDisk, partition: TopicPartition = ORDERS, config: Lo
     return PartitionLog.open(disk, f"/{partition}", config or LogConfig(), now_ms=NOW_MS)
 
 
+def alone(
+    log: PartitionLog, leader_epoch: int = LEADER_EPOCH, partition: TopicPartition = ORDERS, *, node_id: int = 1
+) -> ReplicationLeader:
+    """Replicate a log to nobody, as the only replica of its partition does; it needs no lease and has none."""
+    state = PartitionImage(node_id, leader_epoch, (node_id,), (node_id,))
+    config = ReplicationConfig()
+    return ReplicationLeader(partition, node_id, 1, log, state, lease=Lease(config), config=config)
+
+
 def lead(disk: SimulatedDisk, config: LogConfig | None = None) -> PartitionLeaders:
     """Lead `ORDERS` and `PAYMENTS` on a disk."""
     leaders = PartitionLeaders()
     for partition in (ORDERS, PAYMENTS):
-        leaders.lead(partition, open_log(disk, partition, config), LEADER_EPOCH)
+        leaders.lead(partition, alone(open_log(disk, partition, config), LEADER_EPOCH, partition))
     return leaders
 
 
@@ -90,6 +103,6 @@ def fetch(
 
 def open_transaction(leaders: PartitionLeaders) -> None:
     """Have the first batch of `PRODUCER` in `ORDERS`."""
-    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
-    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
+    (answer,) = leaders.handle([verified(question)], NOW_MS, NOW_MS)
     assert answer.error_code is ErrorCode.NONE

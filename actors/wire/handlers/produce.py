@@ -84,7 +84,8 @@ class _Appends:
                     joined.results[place] = Produced(0, refusal)
                 else:
                     records = data.records or b""
-                    joined.ask(place, Produce, partition, records, request.acks, request.transactional_id, version)
+                    fields = (partition, records, request.acks, request.transactional_id, version)
+                    joined.ask(place, Produce, *fields, request.timeout_ms)
                 place += 1
         joined.finish()
 

@@ -207,10 +207,9 @@ async def leave_hanging(world, runtime) -> None:
     )
     leader = world.nodes[world.image.leader_of(ORDERS[0])].leaders
     request = Produce(0, ORDERS[0], batch, -1, "unknown", 1)
-    (question,) = leader.handle([request], world.now_ms)
-    leader.handle(
-        [TransactionVerified(ORDERS[0], identity.producer_id, question.verification_id, ErrorCode.NONE)], world.now_ms
-    )
+    (question,) = leader.handle([request], world.now_ms, world.now_ms)
+    verified = TransactionVerified(ORDERS[0], identity.producer_id, question.verification_id, ErrorCode.NONE)
+    leader.handle([verified], world.now_ms, world.now_ms)
     await settled(1000)
     await producer.commit()
     await producer.close()

@@ -9,7 +9,18 @@ from eagleray.broker.partitions.leaders import PartitionLeaders
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, whole_batches
 from tests.support.faults import CHANGES, Fault, Operation, Outcome, ProcessKilled
-from tests.support.leading import ORDERS, PAYMENTS, PRODUCER, in_transaction, lead, markers, open_log, plain, verified
+from tests.support.leading import (
+    ORDERS,
+    PAYMENTS,
+    PRODUCER,
+    alone,
+    in_transaction,
+    lead,
+    markers,
+    open_log,
+    plain,
+    verified,
+)
 from tests.support.log_crashes import PowerLoss
 from tests.support.logs import everything
 from tests.support.simulated_disk import SimulatedDisk
@@ -37,7 +48,7 @@ def work(leaders, answered, marked):
     """Take some turns; note the value of every batch, and the number of markers, that were answered."""
 
     def take(events):
-        effects = leaders.handle(events, NOW_MS)
+        effects = leaders.handle(events, NOW_MS, NOW_MS)
         for effect in effects:
             if isinstance(effect, Produced):
                 assert effect.error_code is ErrorCode.NONE
@@ -79,11 +90,12 @@ def test_what_was_answered_survives_the_loss_of_power_at_any_moment(kept_percent
 def test_a_turn_flushes_each_partition_once_however_much_it_brings():
     disk = SimulatedDisk()
     leaders = lead(disk, LogConfig(flush=Flush.COMMIT))
-    leaders.handle([plain(1), plain(2, PAYMENTS)], NOW_MS)
+    leaders.handle([plain(1), plain(2, PAYMENTS)], NOW_MS, NOW_MS)
     begun = len(disk.trace)
     others = [ProducerIdentity(number, 0) for number in range(3)]
     leaders.handle(
         [plain(3), plain(4, PAYMENTS), *(markers(5, ORDERS, PAYMENTS, producer=other) for other in others), plain(6)],
+        NOW_MS,
         NOW_MS,
     )
     flushed = [step.path for step in disk.trace[begun:] if step.operation is Operation.FLUSH]
@@ -93,19 +105,19 @@ def test_a_turn_flushes_each_partition_once_however_much_it_brings():
 def test_a_turn_that_writes_nothing_flushes_nothing():
     disk = SimulatedDisk()
     leaders = lead(disk, LogConfig(flush=Flush.COMMIT))
-    leaders.handle([plain(1, producer_id=7)], NOW_MS)
+    leaders.handle([plain(1, producer_id=7)], NOW_MS, NOW_MS)
     begun = len(disk.trace)
-    (answer,) = leaders.handle([plain(2, producer_id=7)], NOW_MS)
+    (answer,) = leaders.handle([plain(2, producer_id=7)], NOW_MS, NOW_MS)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
     assert disk.trace[begun:] == []
 
 
 def test_a_repeat_of_what_only_the_page_cache_holds_is_flushed_before_it_is_answered():
     disk = SimulatedDisk()
-    lead(disk).handle([plain(1, producer_id=7)], NOW_MS)
+    lead(disk).handle([plain(1, producer_id=7)], NOW_MS, NOW_MS)
     disk.crash_process()
     leaders = lead(disk, LogConfig(flush=Flush.COMMIT))
-    (answer,) = leaders.handle([plain(2, producer_id=7)], NOW_MS)
+    (answer,) = leaders.handle([plain(2, producer_id=7)], NOW_MS, NOW_MS)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
     disk.lose_power(lambda: False)
     assert open_log(disk).log_end_offset == 1
@@ -117,12 +129,13 @@ def test_the_disk_is_helped_once_before_many_flushes(partitions, helped):
     leaders = PartitionLeaders(before_flushes=lambda: help_calls.append(count_flushes(disk)))
     names = [TopicPartition("orders", number) for number in range(partitions)]
     for name in names:
-        leaders.lead(name, PartitionLog.open(disk, f"/{name}", CONFIG, now_ms=NOW_MS), 0)
+        log = PartitionLog.open(disk, f"/{name}", CONFIG, now_ms=NOW_MS)
+        leaders.lead(name, alone(log, 0, name))
         # The first append of a log marks it as open, which flushes as well.
-        leaders.handle([plain(100 + name.partition, name)], NOW_MS)
+        leaders.handle([plain(100 + name.partition, name)], NOW_MS, NOW_MS)
     help_calls.clear()
     before = count_flushes(disk)
-    effects = leaders.handle([plain(name.partition, name) for name in names], NOW_MS)
+    effects = leaders.handle([plain(name.partition, name) for name in names], NOW_MS, NOW_MS)
     assert [effect.error_code for effect in effects] == [ErrorCode.NONE] * partitions
     assert help_calls == [before] * helped
     assert count_flushes(disk) == before + partitions

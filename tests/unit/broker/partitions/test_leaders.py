@@ -25,6 +25,7 @@ from tests.support.leading import (
     ORDERS,
     PAYMENTS,
     PRODUCER,
+    alone,
     fetch,
     in_transaction,
     lead,
@@ -46,7 +47,7 @@ def leaders():
 
 
 def test_batches_of_one_turn_get_consecutive_offsets_in_their_order(leaders):
-    answers = leaders.handle([plain(1, count=2), plain(2), plain(3)], NOW_MS)
+    answers = leaders.handle([plain(1, count=2), plain(2), plain(3)], NOW_MS, NOW_MS)
     assert [(one.request_id, one.error_code, one.base_offset) for one in answers] == [
         (1, ErrorCode.NONE, 0),
         (2, ErrorCode.NONE, 2),
@@ -55,8 +56,8 @@ def test_batches_of_one_turn_get_consecutive_offsets_in_their_order(leaders):
 
 
 def test_without_acks_nothing_is_answered_but_the_batch_is_there(leaders):
-    assert leaders.handle([plain(1, acks=0)], NOW_MS) == []
-    (answer,) = leaders.handle([plain(2)], NOW_MS)
+    assert leaders.handle([plain(1, acks=0)], NOW_MS, NOW_MS) == []
+    (answer,) = leaders.handle([plain(2)], NOW_MS, NOW_MS)
     assert answer.base_offset == 1
 
 
@@ -69,16 +70,16 @@ def test_without_acks_nothing_is_answered_but_the_batch_is_there(leaders):
     ],
 )
 def test_without_acks_nothing_is_answered_even_where_the_batch_is_refused(leaders, event):
-    assert leaders.handle([event], NOW_MS) == []
+    assert leaders.handle([event], NOW_MS, NOW_MS) == []
 
 
 def test_without_acks_nothing_is_answered_to_a_batch_that_waited_in_vain(leaders):
-    (question,) = leaders.handle([in_transaction(1, acks=0)], NOW_MS)
-    assert leaders.handle([verified(question, ErrorCode.INVALID_TXN_STATE)], NOW_MS) == []
+    (question,) = leaders.handle([in_transaction(1, acks=0)], NOW_MS, NOW_MS)
+    assert leaders.handle([verified(question, ErrorCode.INVALID_TXN_STATE)], NOW_MS, NOW_MS) == []
 
 
 def test_a_partition_that_is_led_elsewhere_is_refused(leaders):
-    (answer,) = leaders.handle([plain(1, ELSEWHERE)], NOW_MS)
+    (answer,) = leaders.handle([plain(1, ELSEWHERE)], NOW_MS, NOW_MS)
     assert answer == Produced(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
@@ -91,7 +92,7 @@ def test_a_partition_that_is_led_elsewhere_is_refused(leaders):
     ],
 )
 def test_what_is_not_one_good_batch_is_refused(leaders, records, error_code):
-    (answer,) = leaders.handle([Produce(1, ORDERS, records)], NOW_MS)
+    (answer,) = leaders.handle([Produce(1, ORDERS, records)], NOW_MS, NOW_MS)
     assert answer.error_code is error_code
     assert answer.message
 
@@ -99,7 +100,7 @@ def test_what_is_not_one_good_batch_is_refused(leaders, records, error_code):
 def test_a_rejection_of_the_log_reaches_the_producer_with_its_reason(leaders):
     batch = bytes(data_batch(producer_id=7, sequence=0).view)
     gap = bytes(data_batch(producer_id=7, sequence=5).view)
-    first, second = leaders.handle([Produce(1, ORDERS, batch), Produce(2, ORDERS, gap)], NOW_MS)
+    first, second = leaders.handle([Produce(1, ORDERS, batch), Produce(2, ORDERS, gap)], NOW_MS, NOW_MS)
     assert first.error_code is ErrorCode.NONE
     assert second.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert "sequence 5" in second.message
@@ -109,86 +110,86 @@ def test_a_rejection_of_the_log_reaches_the_producer_with_its_reason(leaders):
 
 
 def test_the_first_batch_of_a_transaction_waits_for_its_coordinator(leaders):
-    effects = leaders.handle([in_transaction(1)], NOW_MS)
+    effects = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
     assert effects == [VerifyTransaction(1, ORDERS, "tx", PRODUCER, adds_partition=False)]
-    (answer,) = leaders.handle([verified(effects[0])], NOW_MS)
+    (answer,) = leaders.handle([verified(effects[0])], NOW_MS, NOW_MS)
     assert (answer.request_id, answer.error_code, answer.base_offset) == (1, ErrorCode.NONE, 0)
 
 
 def test_in_version_2_the_leader_asks_for_the_partition_to_be_added(leaders):
-    (question,) = leaders.handle([in_transaction(1, version=2)], NOW_MS)
+    (question,) = leaders.handle([in_transaction(1, version=2)], NOW_MS, NOW_MS)
     assert question.adds_partition
 
 
 def test_later_batches_wait_behind_the_question_in_their_order(leaders):
-    effects = leaders.handle([in_transaction(1), in_transaction(2, 1), in_transaction(3, 2)], NOW_MS)
+    effects = leaders.handle([in_transaction(1), in_transaction(2, 1), in_transaction(3, 2)], NOW_MS, NOW_MS)
     assert len(effects) == 1
-    answers = leaders.handle([verified(effects[0])], NOW_MS)
+    answers = leaders.handle([verified(effects[0])], NOW_MS, NOW_MS)
     assert [(one.request_id, one.base_offset) for one in answers] == [(1, 0), (2, 1), (3, 2)]
 
 
 def test_an_open_transaction_is_not_verified_again(leaders):
     open_transaction(leaders)
-    (answer,) = leaders.handle([in_transaction(2, 1)], NOW_MS)
+    (answer,) = leaders.handle([in_transaction(2, 1)], NOW_MS, NOW_MS)
     assert answer.base_offset == 1
 
 
 def test_a_new_epoch_is_verified_again(leaders):
     open_transaction(leaders)
-    (question,) = leaders.handle([in_transaction(2, producer=ProducerIdentity(7, 1))], NOW_MS)
+    (question,) = leaders.handle([in_transaction(2, producer=ProducerIdentity(7, 1))], NOW_MS, NOW_MS)
     assert isinstance(question, VerifyTransaction)
 
 
 def test_a_repeat_of_what_is_in_the_log_needs_no_coordinator(leaders):
     open_transaction(leaders)
-    leaders.handle([markers(2, ORDERS)], NOW_MS)
-    (answer,) = leaders.handle([in_transaction(3)], NOW_MS)
+    leaders.handle([markers(2, ORDERS)], NOW_MS, NOW_MS)
+    (answer,) = leaders.handle([in_transaction(3)], NOW_MS, NOW_MS)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
 
 
 def test_a_zombie_needs_no_coordinator_to_be_refused(leaders):
-    (question,) = leaders.handle([in_transaction(1, producer=ProducerIdentity(7, 4))], NOW_MS)
-    leaders.handle([verified(question)], NOW_MS)
-    (answer,) = leaders.handle([in_transaction(2, producer=ProducerIdentity(7, 3))], NOW_MS)
+    (question,) = leaders.handle([in_transaction(1, producer=ProducerIdentity(7, 4))], NOW_MS, NOW_MS)
+    leaders.handle([verified(question)], NOW_MS, NOW_MS)
+    (answer,) = leaders.handle([in_transaction(2, producer=ProducerIdentity(7, 3))], NOW_MS, NOW_MS)
     assert answer.error_code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_the_confirmation_of_a_successor_is_not_one_for_the_zombie_that_waits(leaders):
     successor = ProducerIdentity(7, 1)
-    leaders.handle([in_transaction(1)], NOW_MS)
-    refused, question = leaders.handle([in_transaction(2, producer=successor)], NOW_MS)
+    leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
+    refused, question = leaders.handle([in_transaction(2, producer=successor)], NOW_MS, NOW_MS)
     assert (refused.request_id, refused.error_code) == (1, ErrorCode.INVALID_PRODUCER_EPOCH)
-    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    (answer,) = leaders.handle([verified(question)], NOW_MS, NOW_MS)
     assert (answer.request_id, answer.error_code, answer.base_offset) == (2, ErrorCode.NONE, 0)
 
 
 def test_a_zombie_that_comes_while_its_successor_waits_is_refused(leaders):
-    (question,) = leaders.handle([in_transaction(1, producer=ProducerIdentity(7, 1))], NOW_MS)
-    (refused,) = leaders.handle([in_transaction(2)], NOW_MS)
+    (question,) = leaders.handle([in_transaction(1, producer=ProducerIdentity(7, 1))], NOW_MS, NOW_MS)
+    (refused,) = leaders.handle([in_transaction(2)], NOW_MS, NOW_MS)
     assert (refused.request_id, refused.error_code) == (2, ErrorCode.INVALID_PRODUCER_EPOCH)
-    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    (answer,) = leaders.handle([verified(question)], NOW_MS, NOW_MS)
     assert (answer.request_id, answer.base_offset) == (1, 0)
 
 
 def test_what_the_coordinator_does_not_confirm_is_not_appended(leaders):
-    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
-    (answer,) = leaders.handle([verified(question, ErrorCode.INVALID_TXN_STATE)], NOW_MS)
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
+    (answer,) = leaders.handle([verified(question, ErrorCode.INVALID_TXN_STATE)], NOW_MS, NOW_MS)
     assert (answer.request_id, answer.error_code) == (1, ErrorCode.INVALID_TXN_STATE)
-    (next_answer,) = leaders.handle([plain(2)], NOW_MS)
+    (next_answer,) = leaders.handle([plain(2)], NOW_MS, NOW_MS)
     assert next_answer.base_offset == 0
 
 
 def test_a_marker_makes_the_question_void(leaders):
-    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
-    refused, answered = leaders.handle([markers(2, ORDERS, commit=False)], NOW_MS)
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
+    refused, answered = leaders.handle([markers(2, ORDERS, commit=False)], NOW_MS, NOW_MS)
     assert (refused.request_id, refused.error_code) == (1, ErrorCode.INVALID_TXN_STATE)
     assert answered == MarkersAnswered(2)
-    assert leaders.handle([verified(question)], NOW_MS) == []
+    assert leaders.handle([verified(question)], NOW_MS, NOW_MS) == []
 
 
 def test_a_batch_that_comes_with_the_confirmation_of_its_transaction_is_not_verified_again(leaders):
-    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
-    answers = leaders.handle([verified(question), in_transaction(2, 1)], NOW_MS)
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
+    answers = leaders.handle([verified(question), in_transaction(2, 1)], NOW_MS, NOW_MS)
     assert [(one.request_id, one.error_code, one.base_offset) for one in answers] == [
         (1, ErrorCode.NONE, 0),
         (2, ErrorCode.NONE, 1),
@@ -196,46 +197,46 @@ def test_a_batch_that_comes_with_the_confirmation_of_its_transaction_is_not_veri
 
 
 def test_a_confirmation_does_not_speak_for_what_comes_behind_the_marker(leaders):
-    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
-    effects = leaders.handle([verified(question), markers(2, ORDERS), in_transaction(3, 1)], NOW_MS)
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
+    effects = leaders.handle([verified(question), markers(2, ORDERS), in_transaction(3, 1)], NOW_MS, NOW_MS)
     assert [type(effect) for effect in effects] == [VerifyTransaction, Produced, MarkersAnswered]
 
 
 def test_a_confirmation_does_not_speak_for_another_epoch_that_comes_with_it(leaders):
-    (question,) = leaders.handle([in_transaction(1)], NOW_MS)
+    (question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
     successor = in_transaction(2, producer=ProducerIdentity(7, 1))
-    effects = leaders.handle([verified(question), successor], NOW_MS)
+    effects = leaders.handle([verified(question), successor], NOW_MS, NOW_MS)
     assert [type(effect) for effect in effects] == [VerifyTransaction, Produced]
 
 
 def test_in_version_2_a_repeated_marker_leaves_the_next_transaction_alone(leaders):
     successor = ProducerIdentity(7, 1)
     open_transaction(leaders)
-    leaders.handle([markers(2, ORDERS, producer=successor, version=2)], NOW_MS)
-    (question,) = leaders.handle([in_transaction(3, producer=successor, version=2)], NOW_MS)
-    leaders.handle([markers(4, ORDERS, producer=successor, version=2)], NOW_MS)
-    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    leaders.handle([markers(2, ORDERS, producer=successor, version=2)], NOW_MS, NOW_MS)
+    (question,) = leaders.handle([in_transaction(3, producer=successor, version=2)], NOW_MS, NOW_MS)
+    leaders.handle([markers(4, ORDERS, producer=successor, version=2)], NOW_MS, NOW_MS)
+    (answer,) = leaders.handle([verified(question)], NOW_MS, NOW_MS)
     assert (answer.request_id, answer.error_code) == (3, ErrorCode.NONE)
 
 
 def test_in_version_2_a_marker_refuses_the_batches_of_its_own_transaction_that_wait(leaders):
-    leaders.handle([in_transaction(1, version=2)], NOW_MS)
-    refused, _ = leaders.handle([markers(2, ORDERS, producer=ProducerIdentity(7, 1), version=2)], NOW_MS)
+    leaders.handle([in_transaction(1, version=2)], NOW_MS, NOW_MS)
+    refused, _ = leaders.handle([markers(2, ORDERS, producer=ProducerIdentity(7, 1), version=2)], NOW_MS, NOW_MS)
     assert (refused.request_id, refused.error_code) == (1, ErrorCode.INVALID_TXN_STATE)
 
 
 def test_a_marker_that_is_not_taken_leaves_the_batches_that_wait_alone(leaders):
-    leaders.handle([markers(1, ORDERS, coordinator_epoch=5)], NOW_MS)
-    (question,) = leaders.handle([in_transaction(2)], NOW_MS)
-    (fenced,) = leaders.handle([markers(3, ORDERS, coordinator_epoch=4)], NOW_MS)
+    leaders.handle([markers(1, ORDERS, coordinator_epoch=5)], NOW_MS, NOW_MS)
+    (question,) = leaders.handle([in_transaction(2)], NOW_MS, NOW_MS)
+    (fenced,) = leaders.handle([markers(3, ORDERS, coordinator_epoch=4)], NOW_MS, NOW_MS)
     assert fenced.error_codes == (ErrorCode.TRANSACTION_COORDINATOR_FENCED,)
-    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    (answer,) = leaders.handle([verified(question)], NOW_MS, NOW_MS)
     assert (answer.request_id, answer.error_code) == (2, ErrorCode.NONE)
 
 
 def test_a_transactional_batch_without_a_transactional_id_is_refused(leaders):
     event = in_transaction(1)
-    (answer,) = leaders.handle([Produce(1, ORDERS, event.records)], NOW_MS)
+    (answer,) = leaders.handle([Produce(1, ORDERS, event.records)], NOW_MS, NOW_MS)
     assert answer.error_code is ErrorCode.INVALID_REQUEST
 
 
@@ -244,9 +245,9 @@ def test_a_transactional_batch_without_a_transactional_id_is_refused(leaders):
 
 def test_a_marker_ends_the_transaction_behind_the_batches_of_the_same_turn(leaders):
     open_transaction(leaders)
-    effects = leaders.handle([in_transaction(2, 1), markers(3, ORDERS)], NOW_MS)
+    effects = leaders.handle([in_transaction(2, 1), markers(3, ORDERS)], NOW_MS, NOW_MS)
     assert [type(effect) for effect in effects] == [Produced, MarkersAnswered]
-    (fetched,) = leaders.handle([fetch(4, isolation=Isolation.READ_COMMITTED)], NOW_MS)
+    (fetched,) = leaders.handle([fetch(4, isolation=Isolation.READ_COMMITTED)], NOW_MS, NOW_MS)
     (partition,) = fetched.partitions
     assert partition.last_stable_offset == partition.high_watermark == 3
 
@@ -255,7 +256,7 @@ def test_each_partition_of_each_marker_has_its_own_outcome(leaders):
     old = Marker(PRODUCER, True, 0, 1, (ORDERS,))
     new = Marker(PRODUCER, True, 5, 1, (ELSEWHERE, ORDERS))
     other = Marker(ProducerIdentity(8, 0), False, 0, 1, (PAYMENTS,))
-    (answer,) = leaders.handle([WriteMarkers(1, (new, old, other))], NOW_MS)
+    (answer,) = leaders.handle([WriteMarkers(1, (new, old, other))], NOW_MS, NOW_MS)
     assert answer.error_codes == (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NONE,
@@ -268,53 +269,53 @@ def test_each_partition_of_each_marker_has_its_own_outcome(leaders):
 
 
 def test_a_fetch_is_answered_at_once_when_there_is_enough(leaders):
-    leaders.handle([plain(1), plain(2)], NOW_MS)
-    (fetched,) = leaders.handle([fetch(3)], NOW_MS)
+    leaders.handle([plain(1), plain(2)], NOW_MS, NOW_MS)
+    (fetched,) = leaders.handle([fetch(3)], NOW_MS, NOW_MS)
     assert offsets_of(fetched.partitions[0].records) == [0, 1]
 
 
 def test_a_fetch_waits_for_its_partition_to_move(leaders):
-    assert leaders.handle([fetch(1)], NOW_MS) == []
-    assert all(isinstance(effect, Produced) for effect in leaders.handle([plain(2, PAYMENTS)], NOW_MS))
-    produced, fetched = leaders.handle([plain(3)], NOW_MS)
+    assert leaders.handle([fetch(1)], NOW_MS, NOW_MS) == []
+    assert all(isinstance(effect, Produced) for effect in leaders.handle([plain(2, PAYMENTS)], NOW_MS, NOW_MS))
+    produced, fetched = leaders.handle([plain(3)], NOW_MS, NOW_MS)
     assert isinstance(produced, Produced)
     assert (fetched.request_id, len(fetched.partitions[0].records) > 0) == (1, True)
-    assert leaders.handle([Tick()], NOW_MS + 10_000) == []
+    assert leaders.handle([Tick()], NOW_MS + 10_000, NOW_MS + 10_000) == []
 
 
 def test_a_committed_fetch_waits_for_the_marker(leaders):
     open_transaction(leaders)
-    assert leaders.handle([fetch(2, isolation=Isolation.READ_COMMITTED)], NOW_MS) == []
-    _, fetched = leaders.handle([markers(3, ORDERS)], NOW_MS)
+    assert leaders.handle([fetch(2, isolation=Isolation.READ_COMMITTED)], NOW_MS, NOW_MS) == []
+    _, fetched = leaders.handle([markers(3, ORDERS)], NOW_MS, NOW_MS)
     assert isinstance(fetched, Fetched)
 
 
 def test_an_aborted_transaction_is_named_beside_its_records(leaders):
     open_transaction(leaders)
-    leaders.handle([markers(2, ORDERS, commit=False)], NOW_MS)
-    (fetched,) = leaders.handle([fetch(3, isolation=Isolation.READ_COMMITTED)], NOW_MS)
+    leaders.handle([markers(2, ORDERS, commit=False)], NOW_MS, NOW_MS)
+    (fetched,) = leaders.handle([fetch(3, isolation=Isolation.READ_COMMITTED)], NOW_MS, NOW_MS)
     (aborted,) = fetched.partitions[0].aborted_transactions
     assert (aborted.producer_id, aborted.first_offset) == (7, 0)
 
 
 def test_a_fetch_is_answered_empty_when_its_time_is_up(leaders):
-    leaders.handle([fetch(1, max_wait_ms=100)], NOW_MS)
-    assert leaders.handle([Tick()], NOW_MS + 99) == []
-    (fetched,) = leaders.handle([Tick()], NOW_MS + 100)
+    leaders.handle([fetch(1, max_wait_ms=100)], NOW_MS, NOW_MS)
+    assert leaders.handle([Tick()], NOW_MS + 99, NOW_MS + 99) == []
+    (fetched,) = leaders.handle([Tick()], NOW_MS + 100, NOW_MS + 100)
     assert (fetched.request_id, fetched.partitions[0].records) == (1, b"")
-    assert leaders.handle([Tick()], NOW_MS + 1000) == []
+    assert leaders.handle([Tick()], NOW_MS + 1000, NOW_MS + 1000) == []
 
 
 def test_a_fetch_of_two_partitions_is_answered_once(leaders):
-    leaders.handle([fetch(1, partitions=(ORDERS, PAYMENTS))], NOW_MS)
-    effects = leaders.handle([plain(2), plain(3, PAYMENTS)], NOW_MS)
+    leaders.handle([fetch(1, partitions=(ORDERS, PAYMENTS))], NOW_MS, NOW_MS)
+    effects = leaders.handle([plain(2), plain(3, PAYMENTS)], NOW_MS, NOW_MS)
     assert [effect.request_id for effect in effects if isinstance(effect, Fetched)] == [1]
 
 
 def test_an_error_is_not_waited_for(leaders):
-    (outside,) = leaders.handle([fetch(1, offset=99)], NOW_MS)
+    (outside,) = leaders.handle([fetch(1, offset=99)], NOW_MS, NOW_MS)
     assert outside.partitions[0].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
-    (elsewhere,) = leaders.handle([fetch(2, partitions=(ORDERS, ELSEWHERE))], NOW_MS)
+    (elsewhere,) = leaders.handle([fetch(2, partitions=(ORDERS, ELSEWHERE))], NOW_MS, NOW_MS)
     assert [one.error_code for one in elsewhere.partitions] == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
@@ -328,14 +329,14 @@ def test_an_error_is_not_waited_for(leaders):
     ],
 )
 def test_a_reader_with_another_leader_epoch_is_told(leaders, epoch, error_code):
-    leaders.handle([plain(1)], NOW_MS)
-    (fetched,) = leaders.handle([Fetch(2, (FetchPartition(ORDERS, 0, 1024, epoch),))], NOW_MS)
+    leaders.handle([plain(1)], NOW_MS, NOW_MS)
+    (fetched,) = leaders.handle([Fetch(2, (FetchPartition(ORDERS, 0, 1024, epoch),))], NOW_MS, NOW_MS)
     assert fetched.partitions[0].error_code is error_code
 
 
 def test_when_the_bytes_are_used_up_the_rest_comes_without_records(leaders):
-    leaders.handle([plain(1), plain(2, PAYMENTS)], NOW_MS)
-    (fetched,) = leaders.handle([fetch(3, partitions=(ORDERS, PAYMENTS), max_bytes=1)], NOW_MS)
+    leaders.handle([plain(1), plain(2, PAYMENTS)], NOW_MS, NOW_MS)
+    (fetched,) = leaders.handle([fetch(3, partitions=(ORDERS, PAYMENTS), max_bytes=1)], NOW_MS, NOW_MS)
     orders, payments = fetched.partitions
     assert orders.records
     assert (payments.records, payments.high_watermark, payments.error_code) == (b"", 1, ErrorCode.NONE)
@@ -345,7 +346,7 @@ def test_when_the_bytes_are_used_up_the_rest_comes_without_records(leaders):
 
 
 def test_whoever_waits_on_a_partition_that_is_resigned_is_sent_away(leaders):
-    leaders.handle([in_transaction(1), fetch(2)], NOW_MS)
+    leaders.handle([in_transaction(1), fetch(2)], NOW_MS, NOW_MS)
     log, effects = leaders.resign(ORDERS)
     assert [(effect.request_id, type(effect)) for effect in effects] == [(1, Produced), (2, Fetched)]
     assert effects[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -356,26 +357,26 @@ def test_whoever_waits_on_a_partition_that_is_resigned_is_sent_away(leaders):
 
 def test_a_leader_that_takes_over_shows_everything_that_is_in_the_log():
     disk = SimulatedDisk()
-    lead(disk).handle([plain(1)], NOW_MS)
+    lead(disk).handle([plain(1)], NOW_MS, NOW_MS)
     disk.crash_process()
     log = open_log(disk)
     assert (log.high_watermark, log.log_end_offset) == (0, 1)
     successor = PartitionLeaders()
-    successor.lead(ORDERS, log, LEADER_EPOCH + 1)
-    (fetched,) = successor.handle([fetch(2)], NOW_MS)
+    successor.lead(ORDERS, alone(log, LEADER_EPOCH + 1))
+    (fetched,) = successor.handle([fetch(2)], NOW_MS, NOW_MS)
     assert offsets_of(fetched.partitions[0].records) == [0]
 
 
 def test_an_answer_to_the_leader_before_is_not_taken_for_one_to_its_successor(leaders):
-    (old_question,) = leaders.handle([in_transaction(1)], NOW_MS)
+    (old_question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
     log, _ = leaders.resign(ORDERS)
-    leaders.lead(ORDERS, log, LEADER_EPOCH + 1)
-    (question,) = leaders.handle([in_transaction(2, producer=ProducerIdentity(7, 1))], NOW_MS)
-    assert leaders.handle([verified(old_question)], NOW_MS) == []
-    (answer,) = leaders.handle([verified(question)], NOW_MS)
+    leaders.lead(ORDERS, alone(log, LEADER_EPOCH + 1))
+    (question,) = leaders.handle([in_transaction(2, producer=ProducerIdentity(7, 1))], NOW_MS, NOW_MS)
+    assert leaders.handle([verified(old_question)], NOW_MS, NOW_MS) == []
+    (answer,) = leaders.handle([verified(question)], NOW_MS, NOW_MS)
     assert (answer.request_id, answer.error_code) == (2, ErrorCode.NONE)
 
 
 def test_a_fetch_sees_the_batches_of_its_own_turn(leaders):
-    _, fetched = leaders.handle([fetch(1), plain(2)], NOW_MS)
+    _, fetched = leaders.handle([fetch(1), plain(2)], NOW_MS, NOW_MS)
     assert offsets_of(fetched.partitions[0].records) == [0]

@@ -29,6 +29,7 @@ from tests.support.leading import (
     LEADER_EPOCH,
     ORDERS,
     PRODUCER,
+    alone,
     fetch,
     in_transaction,
     lead,
@@ -48,7 +49,7 @@ def leaders():
 
 
 def ask(leaders, query):
-    (answer,) = leaders.handle([query], NOW_MS)
+    (answer,) = leaders.handle([query], NOW_MS, NOW_MS)
     return answer
 
 
@@ -70,9 +71,9 @@ def test_a_partition_that_is_led_elsewhere_is_not_told_of(leaders, query, answer
 
 
 def test_the_latest_offset_is_bounded_by_what_the_reader_may_see(leaders):
-    leaders.handle([plain(1)], NOW_MS)
-    (question,) = leaders.handle([in_transaction(2)], NOW_MS)
-    leaders.handle([verified(question)], NOW_MS)
+    leaders.handle([plain(1)], NOW_MS, NOW_MS)
+    (question,) = leaders.handle([in_transaction(2)], NOW_MS, NOW_MS)
+    leaders.handle([verified(question)], NOW_MS, NOW_MS)
     everything = ask(leaders, ListOffset(3, ORDERS, LATEST_TIMESTAMP))
     committed = ask(leaders, ListOffset(4, ORDERS, LATEST_TIMESTAMP, COMMITTED))
     assert everything == OffsetListed(3, ErrorCode.NONE, 2, -1, LEADER_EPOCH)
@@ -80,7 +81,7 @@ def test_the_latest_offset_is_bounded_by_what_the_reader_may_see(leaders):
 
 
 def test_the_earliest_offset_is_where_the_log_begins(leaders):
-    leaders.handle([plain(1, count=3), DeleteRecords(2, ORDERS, 2)], NOW_MS)
+    leaders.handle([plain(1, count=3), DeleteRecords(2, ORDERS, 2)], NOW_MS, NOW_MS)
     assert ask(leaders, ListOffset(3, ORDERS, EARLIEST_TIMESTAMP)) == OffsetListed(
         3, ErrorCode.NONE, 2, -1, LEADER_EPOCH
     )
@@ -98,7 +99,7 @@ def test_the_earliest_offset_is_where_the_log_begins(leaders):
     ],
 )
 def test_a_timestamp_stands_for_the_first_record_that_is_as_young(leaders, timestamp, found):
-    leaders.handle([plain(1, count=3, timestamps_ms=[NOW_MS, NOW_MS + 20, NOW_MS + 10])], NOW_MS)
+    leaders.handle([plain(1, count=3, timestamps_ms=[NOW_MS, NOW_MS + 20, NOW_MS + 10])], NOW_MS, NOW_MS)
     answer = ask(leaders, ListOffset(2, ORDERS, timestamp))
     assert answer.error_code is ErrorCode.NONE
     assert (answer.offset, answer.timestamp, answer.leader_epoch) == found
@@ -111,10 +112,10 @@ def test_a_committed_reader_finds_no_record_of_an_open_transaction_by_its_timest
 
 
 def test_a_record_is_told_with_the_epoch_of_the_leader_that_wrote_it(leaders):
-    leaders.handle([plain(1)], NOW_MS)
+    leaders.handle([plain(1)], NOW_MS, NOW_MS)
     log, _ = leaders.resign(ORDERS)
-    leaders.lead(ORDERS, log, LEADER_EPOCH + 1)
-    leaders.handle([plain(2, timestamps_ms=[NOW_MS + 5])], NOW_MS)
+    leaders.lead(ORDERS, alone(log, LEADER_EPOCH + 1))
+    leaders.handle([plain(2, timestamps_ms=[NOW_MS + 5])], NOW_MS, NOW_MS)
     assert ask(leaders, ListOffset(3, ORDERS, NOW_MS)).leader_epoch == LEADER_EPOCH
     assert ask(leaders, ListOffset(4, ORDERS, NOW_MS + 5)).leader_epoch == LEADER_EPOCH + 1
 
@@ -141,7 +142,7 @@ def test_whoever_asks_for_an_offset_with_another_leader_epoch_is_told(leaders, e
 
 def led_again(leaders, epoch):
     log, _ = leaders.resign(ORDERS)
-    leaders.lead(ORDERS, log, epoch)
+    leaders.lead(ORDERS, alone(log, epoch))
 
 
 @pytest.mark.parametrize(
@@ -158,9 +159,9 @@ def led_again(leaders, epoch):
     ],
 )
 def test_an_epoch_ends_where_the_next_one_that_wrote_begins(leaders, epoch, found):
-    leaders.handle([plain(1, count=2)], NOW_MS)
+    leaders.handle([plain(1, count=2)], NOW_MS, NOW_MS)
     led_again(leaders, LEADER_EPOCH + 2)
-    leaders.handle([plain(2, count=3)], NOW_MS)
+    leaders.handle([plain(2, count=3)], NOW_MS, NOW_MS)
     led_again(leaders, LEADER_EPOCH + 4)
     assert ask(leaders, EpochEndOffset(3, ORDERS, epoch)) == EpochEndFound(3, ErrorCode.NONE, *found)
 
@@ -179,7 +180,7 @@ def test_every_epoch_ends_at_the_beginning_of_a_log_that_was_never_written(leade
     ],
 )
 def test_whoever_asks_for_the_end_of_an_epoch_with_another_leader_epoch_is_told(leaders, epoch, error_code):
-    leaders.handle([plain(1)], NOW_MS)
+    leaders.handle([plain(1)], NOW_MS, NOW_MS)
     assert ask(leaders, EpochEndOffset(2, ORDERS, LEADER_EPOCH, epoch)).error_code is error_code
 
 
@@ -187,7 +188,7 @@ def test_whoever_asks_for_the_end_of_an_epoch_with_another_leader_epoch_is_told(
 
 
 def test_records_are_deleted_before_an_offset_or_up_to_the_high_watermark(leaders):
-    leaders.handle([plain(1, count=3)], NOW_MS)
+    leaders.handle([plain(1, count=3)], NOW_MS, NOW_MS)
     assert ask(leaders, DeleteRecords(2, ORDERS, 1)) == RecordsDeleted(2, ErrorCode.NONE, 1)
     assert ask(leaders, DeleteRecords(3, ORDERS, 0)) == RecordsDeleted(3, ErrorCode.NONE, 1)
     assert ask(leaders, DeleteRecords(4, ORDERS, TO_HIGH_WATERMARK)) == RecordsDeleted(4, ErrorCode.NONE, 3)
@@ -196,39 +197,39 @@ def test_records_are_deleted_before_an_offset_or_up_to_the_high_watermark(leader
 def test_what_was_deleted_stays_deleted_when_the_process_dies():
     disk = SimulatedDisk()
     leaders = lead(disk)
-    leaders.handle([plain(1, count=3), DeleteRecords(2, ORDERS, 2)], NOW_MS)
+    leaders.handle([plain(1, count=3), DeleteRecords(2, ORDERS, 2)], NOW_MS, NOW_MS)
     disk.crash_process()
     assert ask(lead(disk), DescribePartition(3, ORDERS)).log_start_offset == 2
 
 
 @pytest.mark.parametrize("offset", [-2, 4])
 def test_an_offset_outside_of_the_log_cannot_be_deleted_up_to(leaders, offset):
-    leaders.handle([plain(1, count=3)], NOW_MS)
+    leaders.handle([plain(1, count=3)], NOW_MS, NOW_MS)
     assert ask(leaders, DeleteRecords(2, ORDERS, offset)) == RecordsDeleted(2, ErrorCode.OFFSET_OUT_OF_RANGE)
     assert ask(leaders, DescribePartition(3, ORDERS)).log_start_offset == 0
 
 
 def test_a_topic_that_is_only_compacted_keeps_its_records():
     leaders = lead(SimulatedDisk(), LogConfig(cleanup_delete=False, cleanup_compact=True))
-    leaders.handle([plain(1, keys=[b"key"])], NOW_MS)
+    leaders.handle([plain(1, keys=[b"key"])], NOW_MS, NOW_MS)
     assert ask(leaders, DeleteRecords(2, ORDERS, 1)) == RecordsDeleted(2, ErrorCode.POLICY_VIOLATION)
     assert ask(leaders, DescribePartition(3, ORDERS)).log_start_offset == 0
 
 
 def test_a_topic_that_is_compacted_and_deleted_from_may_lose_records():
     leaders = lead(SimulatedDisk(), LogConfig(cleanup_delete=True, cleanup_compact=True))
-    leaders.handle([plain(1, keys=[b"key"])], NOW_MS)
+    leaders.handle([plain(1, keys=[b"key"])], NOW_MS, NOW_MS)
     assert ask(leaders, DeleteRecords(2, ORDERS, 1)) == RecordsDeleted(2, ErrorCode.NONE, 1)
 
 
 def test_a_fetch_that_waits_where_records_were_deleted_is_out_of_range(leaders):
     open_transaction(leaders)
-    assert leaders.handle([fetch(2, isolation=COMMITTED)], NOW_MS) == []
-    deleted, fetched = leaders.handle([DeleteRecords(3, ORDERS, TO_HIGH_WATERMARK)], NOW_MS)
+    assert leaders.handle([fetch(2, isolation=COMMITTED)], NOW_MS, NOW_MS) == []
+    deleted, fetched = leaders.handle([DeleteRecords(3, ORDERS, TO_HIGH_WATERMARK)], NOW_MS, NOW_MS)
     assert deleted.log_start_offset == 1
     (partition,) = fetched.partitions
     assert (partition.error_code, partition.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 1)
-    assert leaders.handle([Tick()], NOW_MS + 10_000) == []
+    assert leaders.handle([Tick()], NOW_MS + 10_000, NOW_MS + 10_000) == []
 
 
 # Describing
@@ -236,8 +237,8 @@ def test_a_fetch_that_waits_where_records_were_deleted_is_out_of_range(leaders):
 
 def test_producers_are_described_with_their_open_transactions(leaders):
     open_transaction(leaders)
-    leaders.handle([in_transaction(2, 1)], NOW_MS)
-    leaders.handle([markers(3, ORDERS, producer=ProducerIdentity(8, 2), coordinator_epoch=5)], NOW_MS)
+    leaders.handle([in_transaction(2, 1)], NOW_MS, NOW_MS)
+    leaders.handle([markers(3, ORDERS, producer=ProducerIdentity(8, 2), coordinator_epoch=5)], NOW_MS, NOW_MS)
     described = ask(leaders, DescribeProducers(4, ORDERS))
     assert described == ProducersDescribed(
         4,
@@ -251,7 +252,7 @@ def test_producers_are_described_with_their_open_transactions(leaders):
 
 def test_a_partition_is_described_by_its_offsets_its_epoch_and_its_size(leaders):
     event = plain(1, count=2)
-    leaders.handle([event, DeleteRecords(2, ORDERS, 1)], NOW_MS)
+    leaders.handle([event, DeleteRecords(2, ORDERS, 1)], NOW_MS, NOW_MS)
     described = ask(leaders, DescribePartition(3, ORDERS))
     assert described == PartitionDescribed(3, ErrorCode.NONE, LEADER_EPOCH, 1, 2, 2, 2, len(event.records))
 
@@ -264,6 +265,6 @@ def test_an_open_transaction_holds_the_last_stable_offset_back(leaders):
 
 def test_a_query_sees_the_batches_of_its_own_turn(leaders):
     described, _ = sorted(
-        leaders.handle([DescribePartition(1, ORDERS), plain(2)], NOW_MS), key=lambda effect: effect.request_id
+        leaders.handle([DescribePartition(1, ORDERS), plain(2)], NOW_MS, NOW_MS), key=lambda effect: effect.request_id
     )
     assert described.high_watermark == 1

@@ -3,7 +3,7 @@
 import msgspec
 
 from eagleray.broker.controller.topics import PartitionImage
-from eagleray.broker.log import Flush, PartitionLog
+from eagleray.broker.log import Flush, LogConfig, PartitionLog
 from eagleray.broker.replication.events import (
     InSyncReplica,
     IsrAnswered,
@@ -16,8 +16,10 @@ from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS
+from tests.support.faults import Fault, Operation, Outcome
 from tests.support.logs import everything
 from tests.support.replicas import CONFIG, LIVES, PARTITION, has_all, leader_of, open_log, pushes_in, write
+from tests.support.simulated_disk import SimulatedDisk
 
 
 def in_sync_leader(log: PartitionLog, **options: object) -> ReplicationLeader:
@@ -124,6 +126,46 @@ def test_without_a_lease_nothing_is_taken_and_nothing_acknowledged_until_there_i
     ]
     assert log.high_watermark == 1
     assert Replicated(7, ErrorCode.NONE) not in effects
+
+
+def test_the_only_replica_needs_no_lease_and_is_enough() -> None:
+    log = open_log()
+    leader = leader_of(log, PartitionImage(1, 1, (1,), (1,)), lease=Lease(CONFIG), min_insync_replicas=2)
+    assert leader.check_append(NOW_MS, waits_for_all=True) is ErrorCode.NONE
+    write(log, 1)
+    leader.wait(7, 1, NOW_MS + 1000)
+    assert not leader.is_replicated(1, NOW_MS)
+    assert leader.appended(NOW_MS) == [Replicated(7, ErrorCode.NONE)]
+    assert leader.is_replicated(1, NOW_MS)
+    leader.resign()
+    assert not leader.is_replicated(1, NOW_MS)
+    assert leader.check_append(NOW_MS, waits_for_all=True) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_replica_that_is_alone_in_sync_but_not_the_only_one_needs_a_lease() -> None:
+    log, state = open_log(), PartitionImage(1, 1, (1, 2), (1,))
+    leader = leader_of(log, state, lease=Lease(CONFIG), min_insync_replicas=1)
+    assert leader.check_append(NOW_MS, waits_for_all=True) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    write(log, 1)
+    leader.wait(7, 1, NOW_MS + 1000)
+    assert leader.appended(NOW_MS) == []
+    assert log.high_watermark == 1
+    assert not leader.is_replicated(1, NOW_MS)
+
+
+def test_what_cannot_be_read_is_pushed_later_and_keeps_nobody_else_waiting() -> None:
+    disk = SimulatedDisk()
+    log = PartitionLog.open(disk, "/log", LogConfig(), now_ms=NOW_MS)
+    leader = in_sync_leader(log)
+    write(log, 1)
+    pushes = pushes_in(leader.appended(NOW_MS))
+    leader.wait(7, 1, NOW_MS + 1000)
+    write(log, 1)
+    leader.push_answered(msgspec.structs.replace(has_all(pushes[2], 2), end_offset=1), NOW_MS)
+    with disk.injected(Fault(Outcome.FAIL, on=Operation.READ)):
+        effects = leader.push_answered(msgspec.structs.replace(has_all(pushes[3], 3), end_offset=1), NOW_MS)
+    assert effects == [Replicated(7, ErrorCode.NONE)]
+    assert set(pushes_in(leader.tick(NOW_MS))) == {3}
 
 
 def test_too_few_in_sync_are_told_before_and_after_the_append() -> None:
