@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from eagleray.actors.internal_topic import batches_of
 from eagleray.actors.logs import Logs
-from eagleray.actors.settings import controller_config
+from eagleray.actors.settings import controller_config, replication_config
 from eagleray.actors.shell import Host, Shell
 from eagleray.broker.controller import log_records
 from eagleray.broker.controller.controller import Controller
@@ -60,7 +60,13 @@ class ControllerShell(Shell):
         self._snapshot_offset = self._log.log_start_offset
         self._next_sweep_ms = host.now_ms() + _SWEEP_INTERVAL_MS
         self._is_resumed = False
-        self._machine = Controller(controller_config(host.spec.settings), self._replay(), lambda: uuid.uuid4().bytes)
+        self._machine = Controller(
+            controller_config(host.spec.settings),
+            self._replay(),
+            lambda: uuid.uuid4().bytes,
+            now_ms=host.steady_ms(),
+            replication=replication_config(host.spec.settings),
+        )
 
     def _replay(self) -> MetadataImage:
         records = (record.value for batch in batches_of(self._log) for record in batch.records())
@@ -73,7 +79,7 @@ class ControllerShell(Shell):
             for event in events:
                 if isinstance(event, RegisterNode):
                     self._stop_if_retired(event.node.node_id)
-                for effect in self._machine.handle(event, self.host.now_ms()):
+                for effect in self._machine.handle(event, self.host.steady_ms()):
                     if isinstance(effect, LogChanges):
                         outcomes.append(self._append(effect))
                     elif isinstance(effect, StartNodes):
@@ -152,7 +158,7 @@ class ControllerShell(Shell):
     # Its life
 
     def tick(self) -> None:
-        """Let followers' waits expire, and keep the log short."""
+        """Let followers' waits expire and sessions end, and keep the log short."""
         self._resume()
         self.handle([Tick()])
         self._snapshot()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -13,6 +13,7 @@ from eagleray.actors.settings import replication_config
 from eagleray.actors.shell import Host
 from eagleray.broker.controller.events import ChangeIsr, NodeBeat
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.machines import has_several_machines
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogError
@@ -108,8 +109,10 @@ class Replicas:
         """Keep what this node is to keep, at the epochs that it is to keep it, and let go of the rest."""
         image = self._host.image
         # On one machine nobody could take over from anybody, so nobody has to show that it is alive.
-        self._has_others = len({node.machine for node in image.plan.values()}) > 1
-        kept = dict(_kept_by(self._host.spec.node_id, image))
+        self._has_others = has_several_machines(image)
+        kept = {
+            partition: state for partition in image.kept_by(self._host.spec.node_id) if (state := image.find(partition))
+        }
         for partition in [*self.logs]:
             was, now = previous.topics.get(partition.topic), image.topics.get(partition.topic)
             if now is None or (was is not None and was.topic_id != now.topic_id):
@@ -338,10 +341,3 @@ class Replicas:
             self._stop_leading(partition)
         self._replicas.clear()
         self.logs.close_all()
-
-
-def _kept_by(node_id: int, image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionImage]]:
-    for topic in image.topics.values():
-        for number, state in enumerate(topic.partitions):
-            if node_id in state.replicas:
-                yield TopicPartition(topic.name, number), state

@@ -55,7 +55,7 @@ def controller_config(settings: Mapping[str, str]) -> ControllerConfig:
 
 
 def replication_config(settings: Mapping[str, str]) -> ReplicationConfig:
-    """What the settings say about replicas and leases."""
+    """What the settings say about replicas, sessions and leases."""
     return _parse(ReplicationConfig, settings)
 
 

@@ -64,6 +64,10 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
         controller.DeleteTopics,
         controller.GrowTopic,
         controller.AlterTopicConfigs,
+        controller.ReassignPartitions,
+        controller.ListReassignments,
+        controller.ElectLeaders,
+        controller.DrainNodes,
     ),
 }
 """What each role answers."""
@@ -109,6 +113,9 @@ REPLIES: Final[tuple[type, ...]] = (
     controller.MetadataFollowed,
     controller.MetadataAnswered,
     controller.TopicsAnswered,
+    controller.PartitionsAnswered,
+    controller.ReassignmentsListed,
+    controller.DrainAnswered,
     controller.ConfigsDescribed,
 )
 

@@ -16,9 +16,9 @@ from eagleray.broker.controller.config_entries import (
     type_of,
     values_of,
 )
+from eagleray.broker.controller.decisions import Complaint
 from eagleray.broker.controller.events import AlterTopicConfigs, TopicResult
 from eagleray.broker.controller.names import complaint_about
-from eagleray.broker.controller.new_partitions import Complaint
 from eagleray.protocol.errors import ErrorCode
 
 _TIMEOUT_MS: Final = 30_000

@@ -11,7 +11,7 @@ from eagleray.broker.controller.changes import (
 )
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.config_changes import changed_configs
-from eagleray.broker.controller.decisions import Decision, decide, names_in, refuse, repeated
+from eagleray.broker.controller.decisions import Complaint, Decision, decide, names_in, refuse, repeated
 from eagleray.broker.controller.events import (
     AlterTopicConfigs,
     DeleteTopics,
@@ -21,10 +21,11 @@ from eagleray.broker.controller.events import (
     TopicsAnswered,
 )
 from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.new_partitions import Complaint, NewPartitions
+from eagleray.broker.controller.new_partitions import NewPartitions
 from eagleray.broker.controller.topic_configs import TopicConfig
 from eagleray.broker.controller.topics import INTERNAL_TOPICS, TopicImage
 from eagleray.broker.log.config import InvalidConfig
+from eagleray.broker.replication.moving import target_of
 from eagleray.protocol.errors import ErrorCode
 
 
@@ -68,26 +69,30 @@ def grow_topic(request: GrowTopic, image: MetadataImage, config: ControllerConfi
         text = f"{request.name} has {count} partitions and was asked to have {request.partitions}; expected more"
         return refuse(request, ErrorCode.INVALID_PARTITIONS, text)
     is_dedicated = TopicConfig.parse(topic.configs).is_dedicated
-    complaint = _complaint_about_growth(request, request.partitions - count, partitions, is_dedicated)
+    factor = len(target_of(topic.partitions[0]))
+    complaint = _complaint_about_growth(request, request.partitions - count, factor, partitions, is_dedicated)
     if complaint is not None:
         return refuse(request, *complaint)
     result = TopicResult(request.name, ErrorCode.NONE, None, topic.topic_id, request.partitions)
     answer = TopicsAnswered(request.request_id, (result,))
     if request.validate_only:
         return decide(answer)
-    made = partitions.make(request.name, range(count, request.partitions), is_dedicated, request.assignments)
+    made = partitions.make(request.name, range(count, request.partitions), is_dedicated, factor, request.assignments)
     return partitions.decide(answer, [PartitionsAdded(request.name, made)])
 
 
 def _complaint_about_growth(
-    request: GrowTopic, more: int, partitions: NewPartitions, is_dedicated: bool
+    request: GrowTopic, more: int, factor: int, partitions: NewPartitions, is_dedicated: bool
 ) -> Complaint | None:
     if request.assignments and len(request.assignments) != more:
         text = f"{more} partitions are to be added, with {len(request.assignments)} assignments; expected one for each"
         return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    return partitions.complaint_about(more, is_dedicated) or partitions.complaint_about_assignments(
-        request.assignments, is_dedicated
-    )
+    if request.assignments and len(request.assignments[0]) != factor:
+        text = f"a partition is assigned to {len(request.assignments[0])} nodes; expected {factor}, as for the others"
+        return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return partitions.complaint_about(
+        more, is_dedicated, None if request.assignments else factor
+    ) or partitions.complaint_about_assignments(request.assignments, is_dedicated)
 
 
 def alter_configs(request: AlterTopicConfigs, image: MetadataImage) -> Decision:

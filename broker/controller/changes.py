@@ -108,6 +108,18 @@ class ReplicasChanged(Message, frozen=True, tag=True):
     partitions: tuple[ReplicasChange, ...]
 
 
+class ProducerIdsTaken(Message, frozen=True, tag=True):
+    """Producer ids below this one belong to somebody."""
+
+    next_id: int
+
+
+class DrainingChanged(Message, frozen=True, tag=True):
+    """These are all the nodes that are given no new replicas, because theirs are to go elsewhere."""
+
+    node_ids: tuple[int, ...]
+
+
 Change: TypeAlias = (
     ClusterCreated
     | NodesPlanned
@@ -120,4 +132,6 @@ Change: TypeAlias = (
     | LeadersChanged
     | NodesLeft
     | ReplicasChanged
+    | ProducerIdsTaken
+    | DrainingChanged
 )

@@ -7,11 +7,11 @@ from typing import Final
 
 from eagleray.broker.controller.changes import TopicCreated
 from eagleray.broker.controller.config import ControllerConfig
-from eagleray.broker.controller.decisions import Decision, decide, names_in, repeated
+from eagleray.broker.controller.decisions import Complaint, Decision, decide, names_in, repeated
 from eagleray.broker.controller.events import CreateTopics, NewTopic, TopicResult, TopicsAnswered
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.names import collision_key, complaint_about
-from eagleray.broker.controller.new_partitions import Complaint, NewPartitions
+from eagleray.broker.controller.new_partitions import NewPartitions, with_min_isr
 from eagleray.broker.controller.topic_configs import TopicConfig
 from eagleray.broker.controller.topics import INTERNAL_TOPICS
 from eagleray.broker.log.config import InvalidConfig
@@ -56,15 +56,23 @@ class _Creation:
             config = TopicConfig.parse(topic.configs)
         except InvalidConfig as invalid:
             return TopicResult(topic.name, ErrorCode.INVALID_CONFIG, str(invalid))
-        count = self._count(topic)
-        complaint = self.partitions.complaint_about(count, config.is_dedicated)
+        count, factor = self._count(topic), self._factor(topic, config.is_dedicated)
+        complaint = self.partitions.complaint_about(count, config.is_dedicated, None if topic.assignments else factor)
         complaint = complaint or self.partitions.complaint_about_assignments(topic.assignments, config.is_dedicated)
-        return self._create(topic, count, config) if complaint is None else TopicResult(topic.name, *complaint)
+        return self._create(topic, count, factor, config) if complaint is None else TopicResult(topic.name, *complaint)
 
     def _count(self, topic: NewTopic) -> int:
         if topic.assignments:
             return len(topic.assignments)
         return self._config.num_partitions if topic.partitions == _DEFAULT else topic.partitions
+
+    def _factor(self, topic: NewTopic, is_dedicated: bool) -> int:
+        if topic.assignments:
+            return len(topic.assignments[0])
+        if topic.replication_factor != _DEFAULT:
+            return topic.replication_factor
+        # Who asks for nodes of its own has not asked for more than one to a partition, whatever the others get.
+        return 1 if is_dedicated else self._config.default_replication_factor
 
     def _complaint_about_name(self, name: str) -> Complaint | None:
         if name in INTERNAL_TOPICS:
@@ -85,17 +93,17 @@ class _Creation:
         if topic.partitions != _DEFAULT and topic.partitions < 1:
             text = f"{topic.partitions} partitions make no topic; expected 1 or more, or -1 for the default"
             return Complaint(ErrorCode.INVALID_PARTITIONS, text)
-        if factor in (_DEFAULT, 1):
-            return None
-        nodes = self.partitions.shared_nodes
-        text = f"the replication factor is {factor}, with {nodes} nodes; expected 1, or -1 for the default"
-        return Complaint(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        if factor != _DEFAULT and factor < 1:
+            text = f"the replication factor is {factor}; expected 1 or more, or -1 for the default"
+            return Complaint(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        return None
 
-    def _create(self, topic: NewTopic, count: int, config: TopicConfig) -> TopicResult:
+    def _create(self, topic: NewTopic, count: int, factor: int, config: TopicConfig) -> TopicResult:
         self._names[collision_key(topic.name)] = topic.name
-        partitions = self.partitions.make(topic.name, range(count), config.is_dedicated, topic.assignments)
+        partitions = self.partitions.make(topic.name, range(count), config.is_dedicated, factor, topic.assignments)
         if self._new_topic_id is None:
             return TopicResult(topic.name, ErrorCode.NONE, partitions=count)
         topic_id = self._new_topic_id()
-        self.topics.append(TopicCreated(topic.name, topic_id, dict(topic.configs), partitions))
+        configs = with_min_isr(topic.configs, self._config.min_insync_replicas, factor)
+        self.topics.append(TopicCreated(topic.name, topic_id, configs, partitions))
         return TopicResult(topic.name, ErrorCode.NONE, None, topic_id, count)

@@ -10,6 +10,7 @@ from eagleray.broker.controller.changes import Change
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NodeRegistration, PlannedNode
 from eagleray.broker.controller.topics import NO_TOPIC_ID
+from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
 from eagleray.broker.replication.events import Heartbeat, HeartbeatAnswered, IsrAnswered, ProposeIsr
 from eagleray.protocol.errors import ErrorCode
@@ -25,12 +26,16 @@ __all__ = [
     "Decidable",
     "DeleteTopics",
     "DescribeConfigs",
+    "DrainAnswered",
+    "DrainNodes",
     "Effect",
+    "ElectLeaders",
     "Event",
     "FollowMetadata",
     "GetMetadata",
     "GrowTopic",
     "IsrChanged",
+    "ListReassignments",
     "LogChanges",
     "MetadataAnswered",
     "MetadataFollowed",
@@ -39,10 +44,16 @@ __all__ = [
     "NodeBeatAnswered",
     "NodeRegistered",
     "NodeRegistration",
+    "PartitionMove",
+    "PartitionResult",
+    "PartitionsAnswered",
     "PlanAnswered",
     "PlanNodes",
     "PlannedNode",
     "ProducerIdsReserved",
+    "ReassignPartitions",
+    "Reassignment",
+    "ReassignmentsListed",
     "RegisterNode",
     "ReserveProducerIds",
     "StartNodes",
@@ -154,7 +165,48 @@ class AlterTopicConfigs(Message, frozen=True, tag=True):
     """What to add to settings that are lists, and what to take out of them."""
 
 
-Decidable: TypeAlias = PlanNodes | RegisterNode | CreateTopics | DeleteTopics | GrowTopic | AlterTopicConfigs
+class PartitionMove(Message, frozen=True):
+    """Where the replicas of a partition are to be, the preferred leader first; None: where they were before a move."""
+
+    partition: TopicPartition
+    target: tuple[int, ...] | None
+
+
+class ReassignPartitions(Message, frozen=True, tag=True):
+    """Somebody wants replicas elsewhere; each move is begun or refused on its own. Answered by `PartitionsAnswered`."""
+
+    request_id: int
+    moves: tuple[PartitionMove, ...]
+
+
+class DrainNodes(Message, frozen=True, tag=True):
+    """Somebody wants a machine, or one node, without replicas; answered by `DrainAnswered` once that has begun.
+
+    Until this is undone, or they are planned no longer, the nodes are given no new replicas.
+    """
+
+    request_id: int
+    machine: str | None = None
+    node_id: int | None = None
+    """The one node that is meant, where no machine is named."""
+
+    undo: bool = False
+    """Whether the nodes may be given replicas again; moves that are under way go on."""
+
+
+Decidable: TypeAlias = (
+    PlanNodes
+    | RegisterNode
+    | NodeBeat
+    | ChangeIsr
+    | ReserveProducerIds
+    | CreateTopics
+    | DeleteTopics
+    | GrowTopic
+    | AlterTopicConfigs
+    | ReassignPartitions
+    | DrainNodes
+)
 """Requests that may change the metadata."""
 
 
@@ -180,6 +232,24 @@ class DescribeConfigs(Message, frozen=True, tag=True):
     topic: str
 
 
+class ElectLeaders(Message, frozen=True, tag=True):
+    """Somebody wants the first replicas of partitions to lead, of some or of all; answered by `PartitionsAnswered`.
+
+    The leaders of now are asked to hand over with the answers to their heartbeats. Of all, those are answered for where
+    another should lead.
+    """
+
+    request_id: int
+    partitions: tuple[TopicPartition, ...] | None = None
+
+
+class ListReassignments(Message, frozen=True, tag=True):
+    """Somebody asks which replicas are being moved, of some partitions or of all; answered by `ReassignmentsListed`."""
+
+    request_id: int
+    partitions: tuple[TopicPartition, ...] | None = None
+
+
 class ChangesLogged(Message, frozen=True, tag=True):
     """The metadata log has the changes."""
 
@@ -201,7 +271,17 @@ class Tick(Message, frozen=True, tag=True):
     """Time has passed."""
 
 
-Event: TypeAlias = Decidable | FollowMetadata | GetMetadata | DescribeConfigs | ChangesLogged | ChangesLost | Tick
+Event: TypeAlias = (
+    Decidable
+    | FollowMetadata
+    | GetMetadata
+    | DescribeConfigs
+    | ElectLeaders
+    | ListReassignments
+    | ChangesLogged
+    | ChangesLost
+    | Tick
+)
 
 
 # What a controller wants to happen.
@@ -310,6 +390,47 @@ class TopicsAnswered(Message, frozen=True, tag=True):
     results: tuple[TopicResult, ...]
 
 
+class PartitionResult(Message, frozen=True):
+    """What became of a request about one partition."""
+
+    partition: TopicPartition
+    error_code: ErrorCode
+    message: str | None = None
+
+
+class PartitionsAnswered(Message, frozen=True, tag=True):
+    """The answer to a request about partitions: one result for each, in the order in which they first occur."""
+
+    request_id: int
+    results: tuple[PartitionResult, ...]
+
+
+class Reassignment(Message, frozen=True):
+    """A partition whose replicas are being moved."""
+
+    partition: TopicPartition
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class ReassignmentsListed(Message, frozen=True, tag=True):
+    """The answer to `ListReassignments`."""
+
+    request_id: int
+    error_code: ErrorCode
+    reassignments: tuple[Reassignment, ...] = ()
+
+
+class DrainAnswered(Message, frozen=True, tag=True):
+    """The answer to `DrainNodes`: how many partitions are being moved because of it, or why it cannot be."""
+
+    request_id: int
+    error_code: ErrorCode
+    message: str | None = None
+    partitions: int = 0
+
+
 class ConfigsDescribed(Message, frozen=True, tag=True):
     """The answer to `DescribeConfigs`: every setting with the value that counts, and which of them were given."""
 
@@ -320,6 +441,17 @@ class ConfigsDescribed(Message, frozen=True, tag=True):
 
 
 Answer: TypeAlias = (
-    PlanAnswered | NodeRegistered | MetadataFollowed | MetadataAnswered | TopicsAnswered | ConfigsDescribed
+    PlanAnswered
+    | NodeRegistered
+    | NodeBeatAnswered
+    | IsrChanged
+    | ProducerIdsReserved
+    | MetadataFollowed
+    | MetadataAnswered
+    | TopicsAnswered
+    | PartitionsAnswered
+    | ReassignmentsListed
+    | DrainAnswered
+    | ConfigsDescribed
 )
 Effect: TypeAlias = LogChanges | StartNodes | StopNodes | Answer

@@ -11,6 +11,7 @@ import msgspec
 from eagleray.broker.controller.changes import (
     Change,
     ClusterCreated,
+    DrainingChanged,
     LeadersChanged,
     NewLeader,
     NodeJoined,
@@ -18,6 +19,7 @@ from eagleray.broker.controller.changes import (
     NodesPlanned,
     NodesUnplanned,
     PartitionsAdded,
+    ProducerIdsTaken,
     ReplicasChange,
     ReplicasChanged,
     TopicConfigsChanged,
@@ -46,6 +48,15 @@ class MetadataImage(Message, frozen=True, tag=True, gc=True, dict=True):
     plan: dict[int, PlannedNode] = msgspec.field(default_factory=dict)
     next_node_id: int = FIRST_DEDICATED_NODE_ID
     """The first id that no dedicated node has ever had."""
+
+    incarnations: dict[int, int] = msgspec.field(default_factory=dict)
+    """The newest life of each planned node that has ever come; it outlives the node's session."""
+
+    next_producer_id: int = 0
+    """The first producer id that nobody has ever had."""
+
+    draining: tuple[int, ...] = ()
+    """Nodes that are given no new replicas, because theirs are to go elsewhere."""
 
     def find(self, partition: TopicPartition) -> PartitionImage | None:
         """Return what is known of a partition, if it exists."""
@@ -77,6 +88,10 @@ class MetadataImage(Message, frozen=True, tag=True, gc=True, dict=True):
         """Return the partitions that a node leads; the first question to an image costs a walk over all of them."""
         return self._led_by_node.get(node_id, ())
 
+    def kept_by(self, node_id: int) -> tuple[TopicPartition, ...]:
+        """Return the partitions that a node has a replica of, or is to have one of; it costs as much as `led_by`."""
+        return self._kept_by_node.get(node_id, ())
+
     def nodes_with(self, role: str) -> tuple[int, ...]:
         """Return the planned nodes that have a role, dedicated ones too, in the order of their ids."""
         return tuple(sorted(node_id for node_id, node in self.plan.items() if role in node.roles))
@@ -100,6 +115,15 @@ class MetadataImage(Message, frozen=True, tag=True, gc=True, dict=True):
                 led.setdefault(partition.leader, []).append(TopicPartition(topic.name, number))
         return {node_id: tuple(partitions) for node_id, partitions in led.items()}
 
+    @cached_property
+    def _kept_by_node(self) -> dict[int, tuple[TopicPartition, ...]]:
+        kept: dict[int, list[TopicPartition]] = {}
+        for topic in self.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                for node_id in partition.replicas:
+                    kept.setdefault(node_id, []).append(TopicPartition(topic.name, number))
+        return {node_id: tuple(partitions) for node_id, partitions in kept.items()}
+
 
 EMPTY_IMAGE: Final = MetadataImage()
 
@@ -114,13 +138,26 @@ class _Draft:
         self._topics = dict(image.topics)
         self._plan = dict(image.plan)
         self._next_node_id = image.next_node_id
+        self._incarnations = dict(image.incarnations)
+        self._next_producer_id = image.next_producer_id
+        self._draining = image.draining
 
     def apply(self, change: Change) -> None:
         _APPLY[type(change)](self, change)
         self._version += 1
 
     def finish(self) -> MetadataImage:
-        return MetadataImage(self._version, self._cluster_id, self._nodes, self._topics, self._plan, self._next_node_id)
+        return MetadataImage(
+            self._version,
+            self._cluster_id,
+            self._nodes,
+            self._topics,
+            self._plan,
+            self._next_node_id,
+            self._incarnations,
+            self._next_producer_id,
+            self._draining,
+        )
 
     def create_cluster(self, change: ClusterCreated) -> None:
         self._cluster_id = change.cluster_id
@@ -135,9 +172,12 @@ class _Draft:
         for node_id in change.node_ids:
             del self._plan[node_id]
             self._nodes.pop(node_id, None)
+            self._incarnations.pop(node_id, None)
+        self._draining = tuple(node_id for node_id in self._draining if node_id in self._plan)
 
     def join(self, change: NodeJoined) -> None:
         self._nodes[change.node.node_id] = change.node
+        self._incarnations[change.node.node_id] = change.node.incarnation
 
     def create_topic(self, change: TopicCreated) -> None:
         self._topics[change.name] = TopicImage(change.name, change.topic_id, change.configs, change.partitions)
@@ -161,6 +201,12 @@ class _Draft:
 
     def change_replicas(self, change: ReplicasChanged) -> None:
         self._change_partitions(change.partitions)
+
+    def take_producer_ids(self, change: ProducerIdsTaken) -> None:
+        self._next_producer_id = change.next_id
+
+    def drain(self, change: DrainingChanged) -> None:
+        self._draining = change.node_ids
 
     def _change_partitions(self, changes: Iterable[NewLeader | ReplicasChange]) -> None:
         touched: dict[str, list[PartitionImage]] = {}
@@ -188,4 +234,6 @@ _APPLY: Final[dict[type, Callable[[_Draft, Any], None]]] = {
     LeadersChanged: _Draft.change_leaders,
     NodesLeft: _Draft.leave,
     ReplicasChanged: _Draft.change_replicas,
+    ProducerIdsTaken: _Draft.take_producer_ids,
+    DrainingChanged: _Draft.drain,
 }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 from eagleray.broker.controller.changes import Change, NodesPlanned
 from eagleray.broker.controller.config import ControllerConfig
-from eagleray.broker.controller.decisions import Decision, decide
+from eagleray.broker.controller.decisions import Complaint, Decision, decide
 from eagleray.broker.controller.events import StartNodes, TopicsAnswered
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import PlannedNode, Role
-from eagleray.broker.controller.placement import Placement, first_led_by
+from eagleray.broker.controller.placement import Placement, complaint_about_replicas, first_kept_by
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.errors import ErrorCode
@@ -24,69 +24,82 @@ Assignments: TypeAlias = tuple[tuple[int, ...], ...]
 """The replicas of each of some partitions, in their order."""
 
 
-class Complaint(NamedTuple):
-    """Why something is refused."""
+def with_min_isr(configs: Mapping[str, str], default: int, replication_factor: int) -> dict[str, str]:
+    """Return a new topic's settings with how many replicas have to be in sync, where that is not told or one.
 
-    error_code: ErrorCode
-    message: str
+    No more can be than there are, or nobody could write.
+    """
+    least = min(default, replication_factor)
+    return dict(configs) if least == 1 else {"min.insync.replicas": str(least), **configs}
 
 
 class NewPartitions:
     """The partitions that one decision makes; what it has placed counts for what it places next."""
 
     def __init__(self, image: MetadataImage, config: ControllerConfig) -> None:
+        self._image = image
         self._placement = Placement(image)
         self._next_node_id = image.next_node_id
         self._new_nodes: list[PlannedNode] = []
         dedicated = sum(node.dedicated_to is not None for node in image.plan.values())
         self._dedicated_left = config.dedicated_nodes_limit - dedicated
 
-    @property
-    def shared_nodes(self) -> int:
-        """How many nodes share the partitions of topics."""
-        return len(self._placement.candidates(Role.LEADER))
-
-    def complaint_about(self, count: int, is_dedicated: bool) -> Complaint | None:
-        """Say what speaks against this many more partitions, if anything does."""
+    def complaint_about(self, count: int, is_dedicated: bool, replication_factor: int | None = 1) -> Complaint | None:
+        """Say what speaks against this many more partitions, if anything does; None: their replicas are assigned."""
         if count > PARTITIONS_LIMIT:
             text = f"{count} new partitions are too many for one request; expected at most {PARTITIONS_LIMIT}"
             return Complaint(ErrorCode.POLICY_VIOLATION, text)
         if is_dedicated and count > self._dedicated_left:
             text = f"{count} more dedicated nodes are too many; expected at most {self._dedicated_left}"
             return Complaint(ErrorCode.POLICY_VIOLATION, text)
-        if not is_dedicated and not self.shared_nodes:
+        if not is_dedicated and not self._placement.candidates(Role.LEADER):
             return Complaint(ErrorCode.LEADER_NOT_AVAILABLE, "no node with role leader is planned yet; try again")
-        return None
+        return None if replication_factor is None else self._complaint_about_factor(replication_factor, is_dedicated)
+
+    def _complaint_about_factor(self, factor: int, is_dedicated: bool) -> Complaint | None:
+        machines = 1 if is_dedicated else len(self._placement.machines(Role.LEADER))
+        if factor <= machines:
+            return None
+        text = (
+            f"the replication factor is {factor}, with {machines} machines to keep replicas; expected 1 to {machines}"
+        )
+        if is_dedicated:
+            text = f"the replication factor is {factor}; expected 1 with leader.placement=dedicated, a node for each"
+        return Complaint(ErrorCode.INVALID_REPLICATION_FACTOR, text)
 
     def complaint_about_assignments(self, assignments: Assignments, is_dedicated: bool) -> Complaint | None:
         """Say what speaks against putting partitions where somebody wants them, if anything does."""
         if assignments and is_dedicated:
             text = "partitions with leader.placement=dedicated get nodes of their own; expected no assignment"
             return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        nodes = self._placement.candidates(Role.LEADER)
         for replicas in assignments:
-            if len(replicas) != 1:
+            if len(replicas) != len(assignments[0]):
                 text = (
-                    f"a partition is assigned to {len(replicas)} nodes, {list(replicas)}; expected one, for one replica"
+                    f"partitions are assigned to {len(assignments[0])} and {len(replicas)} nodes; expected one number"
                 )
                 return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-            if replicas[0] not in nodes:
-                text = f"a partition is assigned to node {replicas[0]}, which leads none; expected one of {nodes}"
-                return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            complaint = complaint_about_replicas(replicas, self._image, Role.LEADER)
+            if complaint is not None:
+                return complaint
         return None
 
     def make(
-        self, topic: str, numbers: range, is_dedicated: bool, assignments: Assignments = ()
+        self,
+        topic: str,
+        numbers: range,
+        is_dedicated: bool,
+        replication_factor: int = 1,
+        assignments: Assignments = (),
     ) -> tuple[PartitionImage, ...]:
         """Place partitions that nothing speaks against."""
+        placed: Sequence[tuple[int, ...]] = assignments
         if is_dedicated:
-            nodes = [self._plan_node(TopicPartition(topic, number)) for number in numbers]
+            placed = [(self._plan_node(TopicPartition(topic, number)),) for number in numbers]
         elif assignments:
-            nodes = [leader for (leader,) in assignments]
-            self._placement.put(nodes)
+            self._placement.put(assignments)
         else:
-            nodes = self._placement.place(Role.LEADER, len(numbers))
-        return tuple(map(first_led_by, nodes))
+            placed = self._placement.place(Role.LEADER, len(numbers), replication_factor)
+        return tuple(map(first_kept_by, placed))
 
     def decide(self, answer: TopicsAnswered, changes: Sequence[Change]) -> Decision:
         """Decide for changes that these partitions are part of: their own nodes are planned first, then started."""
@@ -96,7 +109,8 @@ class NewPartitions:
         return decide(answer, [NodesPlanned(nodes), *changes], StartNodes(nodes))
 
     def _plan_node(self, partition: TopicPartition) -> int:
-        node = PlannedNode(self._next_node_id, (Role.LEADER.value,), partition)
+        machine = self._placement.machine_for_dedicated()
+        node = PlannedNode(self._next_node_id, (Role.LEADER.value,), partition, machine)
         self._new_nodes.append(node)
         self._next_node_id += 1
         self._dedicated_left -= 1

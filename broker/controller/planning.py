@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from eagleray.broker.controller.changes import (
-    Change,
-    ClusterCreated,
-    LeadersChanged,
-    NewLeader,
-    NodesPlanned,
-    NodesUnplanned,
-    TopicCreated,
-)
+import msgspec
+
+from eagleray.broker.controller.changes import Change, ClusterCreated, NodesPlanned, NodesUnplanned, TopicCreated
 from eagleray.broker.controller.config import ControllerConfig
-from eagleray.broker.controller.decisions import Decision, refuse
+from eagleray.broker.controller.decisions import Complaint, Decision, refuse
 from eagleray.broker.controller.events import PlanAnswered, PlanNodes
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.machines import complaint_about_machines, renamed_machines
+from eagleray.broker.controller.new_partitions import with_min_isr
 from eagleray.broker.controller.nodes import FIRST_DEDICATED_NODE_ID, PlannedNode, Role
-from eagleray.broker.controller.placement import Placement, first_led_by, has_its_leader, role_for
+from eagleray.broker.controller.placement import Placement, first_kept_by, role_for
+from eagleray.broker.controller.relocating import Relocation
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log.config import InvalidConfig
+from eagleray.broker.replication.electing import changed, partitions_of
 from eagleray.protocol.errors import ErrorCode
 
 _INTERNAL_CONFIGS: Final = {
@@ -60,23 +57,24 @@ def check_internal_topics(config: ControllerConfig, image: MetadataImage) -> Non
 def plan_nodes(
     request: PlanNodes, image: MetadataImage, config: ControllerConfig, new_id: Callable[[], bytes]
 ) -> Decision:
-    """Take over a plan: partitions leave the nodes that are not in it, and the first plan makes the internal topics."""
-    complaint = _complaint_about(request.nodes, image)
+    """Take over a plan: replicas leave the nodes that are not in it, and the first plan makes the internal topics.
+
+    No node leaves the plan that still has replicas. A plan that would lose what was acknowledged is refused.
+    """
+    complaint = _complaint_about(request.nodes, image) or complaint_about_machines(request.nodes, image)
     if complaint is not None:
         return refuse(request, ErrorCode.INVALID_REQUEST, complaint)
     changes: list[Change] = []
     if not image.cluster_id:
         changes.append(ClusterCreated(base64.urlsafe_b64encode(new_id()).decode().rstrip("=")))
-    changes += _changes_of_plan(request.nodes, image)
+    renamed = renamed_machines(request.nodes, image)
+    changes += _changes_of_plan(request.nodes, image, renamed)
     planned = image.apply(changes)
-    placement = Placement(planned)
-    orphans = [partition for partition in _partitions(planned) if not has_its_leader(planned, partition)]
-    deserted = {role_for(orphan.topic) for orphan in orphans} - {role for role in Role if placement.candidates(role)}
-    if deserted:
-        roles = ", ".join(sorted(deserted))
-        return refuse(request, ErrorCode.INVALID_REQUEST, f"no node has role {roles}, which partitions are led by")
-    changes += _move(orphans, planned, placement)
-    changes += _create_internal_topics(planned, config, placement, new_id)
+    relocated = _relocate(Relocation(image, planned, renamed), planned)
+    if isinstance(relocated, Complaint):
+        return refuse(request, *relocated)
+    changes += relocated
+    changes += _create_internal_topics(image.apply(changes), config, new_id)
 
     def answer(after: MetadataImage) -> PlanAnswered:
         nodes = tuple(after.plan[node_id] for node_id in sorted(after.plan))
@@ -101,39 +99,54 @@ def _complaint_about(nodes: tuple[PlannedNode, ...], image: MetadataImage) -> st
     return None
 
 
-def _changes_of_plan(nodes: tuple[PlannedNode, ...], image: MetadataImage) -> Iterator[Change]:
-    news = tuple(node for node in nodes if image.plan.get(node.node_id) != node)
+def _changes_of_plan(
+    nodes: tuple[PlannedNode, ...], image: MetadataImage, renamed: Mapping[str, str]
+) -> Iterator[Change]:
+    own = (node for node in image.plan.values() if node.dedicated_to is not None)
+    moved = {
+        node.node_id: msgspec.structs.replace(node, machine=renamed.get(node.machine, node.machine)) for node in own
+    }
+    wanted = {node.node_id: node for node in nodes} | moved
+    news = tuple(node for node in wanted.values() if image.plan.get(node.node_id) != node)
     if news:
         yield NodesPlanned(news)
-    stays = {node.node_id for node in nodes}
-    gone = (node for node in image.plan.values() if node.dedicated_to is None and node.node_id not in stays)
-    node_ids = tuple(sorted(node.node_id for node in gone))
+    node_ids = tuple(sorted(node_id for node_id in image.plan if node_id not in wanted))
     if node_ids:
         yield NodesUnplanned(node_ids)
 
 
-def _partitions(image: MetadataImage) -> Iterator[TopicPartition]:
-    for topic in image.topics.values():
-        for number in range(len(topic.partitions)):
-            yield TopicPartition(topic.name, number)
-
-
-def _move(orphans: list[TopicPartition], image: MetadataImage, placement: Placement) -> Iterator[Change]:
-    """Give partitions to other nodes; with one replica, the replica moves along."""
-    leaders = tuple(_led_anew(image, orphan, placement.take_over(role_for(orphan.topic))) for orphan in orphans)
-    if leaders:
-        yield LeadersChanged(leaders)
-
-
-def _led_anew(image: MetadataImage, partition: TopicPartition, leader: int) -> NewLeader:
-    return NewLeader(partition, leader, image.leader_epoch_of(partition) + 1, (leader,), (leader,))
+def _relocate(relocation: Relocation, planned: MetadataImage) -> tuple[Change, ...] | Complaint:
+    placement, relocated = Placement(planned), []
+    deserted: set[Role] = set()
+    for partition, state, rules in partitions_of(planned):
+        after = relocation.relocate(partition, state, rules)
+        if after == state:
+            continue
+        role = role_for(partition.topic)
+        if not placement.has(role):
+            deserted.add(role)
+        elif isinstance(after, Complaint):
+            return after
+        else:
+            relocated.append((partition, after))
+    if deserted:
+        roles = ", ".join(sorted(deserted))
+        return Complaint(ErrorCode.INVALID_REQUEST, f"no node has role {roles}, which partitions are led by")
+    return changed(relocated)
 
 
 def _create_internal_topics(
-    image: MetadataImage, config: ControllerConfig, placement: Placement, new_id: Callable[[], bytes]
+    image: MetadataImage, config: ControllerConfig, new_id: Callable[[], bytes]
 ) -> Iterator[Change]:
+    """Make the topics whose role the plan has, with as many replicas as the machines of now allow."""
+    placement = Placement(image)
+    wanted = {
+        TRANSACTION_STATE: (config.transaction_state_log_replication_factor, config.transaction_state_log_min_isr),
+        CONSUMER_OFFSETS: (config.offsets_topic_replication_factor, config.min_insync_replicas),
+    }
     for name, count in internal_partition_counts(config).items():
-        role = role_for(name)
-        if name not in image.topics and placement.candidates(role):
-            partitions = tuple(first_led_by(node_id) for node_id in placement.place(role, count))
-            yield TopicCreated(name, new_id(), dict(_INTERNAL_CONFIGS), partitions)
+        role, (factor, min_isr) = role_for(name), wanted[name]
+        factor = min(factor, len(placement.machines(role)))
+        if name not in image.topics and factor:
+            partitions = tuple(map(first_kept_by, placement.place(role, count, factor)))
+            yield TopicCreated(name, new_id(), with_min_isr(_INTERNAL_CONFIGS, min_isr, factor), partitions)

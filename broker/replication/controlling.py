@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import msgspec
 
-from eagleray.broker.controller.changes import Change, NodeJoined, NodesLeft
+from eagleray.broker.controller.changes import Change, NodeJoined, NodesLeft, NodesUnplanned
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NodeRegistration
 from eagleray.broker.identities import TopicPartition
@@ -44,8 +45,10 @@ class ReplicationController:
     Owns: the sessions, and which leaders it wants to hand over. Persists: nothing itself; what it decides takes effect
     when its changes are in the metadata log, and everything about partitions is decided by logged metadata alone.
     A node whose session has ended is refused from that moment on, before the log knows of it, so that its lease cannot
-    be renewed any more. A leader that lives is never replaced: it is asked to resign, and another is elected when it
-    has, or when its session ends. After a restart: every registered node has a whole session before it.
+    be renewed any more; it comes back in a new life. As long as the log does not know, each `tick` decides upon it
+    again, so that it does not matter if an append is lost. A leader that lives is never replaced: it is asked to
+    resign, and another is elected when it has, or when its session ends. After a restart: every registered node has a
+    whole session before it.
     """
 
     def __init__(self, config: ReplicationConfig, image: MetadataImage, now_ms: int) -> None:
@@ -53,22 +56,44 @@ class ReplicationController:
         self._to_elect: set[TopicPartition] = set()
 
     def node_came(self, event: NodeCame, image: MetadataImage, now_ms: int) -> Decided:
-        """Let a node begin a life, and decide what becomes of its replicas."""
-        node_id, known = event.node.node_id, image.nodes.get(event.node.node_id)
-        if known is not None and known.incarnation > event.node.incarnation:
-            # It was on its way for long, and the life that has begun since may lead.
+        """Let a node begin a life, and decide what becomes of its replicas; its session begins when that is logged.
+
+        One that never came before has acknowledged nothing, and so cannot have lost it.
+        """
+        node_id = event.node.node_id
+        if self.is_over(event.node, image):
             return Decided()
-        self._sessions.begin(node_id, now_ms)
-        if known == event.node:
-            return Decided()
-        return Decided((NodeJoined(event.node), *after_coming(image, node_id, has_lost=event.has_lost)))
+        known, newest = image.nodes.get(node_id), image.incarnations.get(node_id)
+        if newest == event.node.incarnation:
+            # The same life, which may listen elsewhere by now.
+            self._sessions.hear(node_id, now_ms)
+            return Decided() if known == event.node else Decided((NodeJoined(event.node),))
+        has_lost = event.has_lost and newest is not None
+        return Decided((NodeJoined(event.node), *after_coming(image, node_id, has_lost=has_lost)))
+
+    def is_over(self, node: NodeRegistration, image: MetadataImage) -> bool:
+        """Whether a node registers in a life that a newer one has replaced, or whose session has ended.
+
+        Its registration may have been on its way for long; by now others lead, or its own next life does.
+        """
+        newest = image.incarnations.get(node.node_id, node.incarnation - 1)
+        if node.incarnation == newest:
+            return node.node_id not in image.nodes or node.node_id not in self._sessions
+        return node.incarnation < newest
+
+    def logged(self, changes: Iterable[Change], now_ms: int) -> None:
+        """Begin the sessions of nodes that the log says are registered, and end those of nodes that are not."""
+        for change in changes:
+            if isinstance(change, NodeJoined):
+                self._sessions.begin(change.node.node_id, now_ms)
+            elif isinstance(change, NodesLeft | NodesUnplanned):
+                for node_id in change.node_ids:
+                    self._sessions.end(node_id)
 
     def heartbeat(self, event: Heartbeat, image: MetadataImage, now_ms: int) -> Decided:
         """Take a sign of life, and what the node has resigned from; tell it from what it should resign."""
-        known = image.nodes.get(event.node_id)
-        if event.node_id not in self._sessions or known is None or known.incarnation != event.incarnation:
+        if not self.hear(event, image, now_ms):
             return Decided((), self._answer(event, ErrorCode.STALE_BROKER_EPOCH))
-        self._sessions.hear(event.node_id, now_ms)
         changes: list[Change] = []
         for resigned in event.resigned:
             changes += after_resigning(image, resigned.partition, resigned.leader_epoch, event.node_id)
@@ -77,6 +102,14 @@ class ReplicationController:
             tuple(changes), self._answer(event, ErrorCode.NONE, version, self._to_resign(event.node_id, image))
         )
 
+    def hear(self, event: Heartbeat, image: MetadataImage, now_ms: int) -> bool:
+        """Take a heartbeat for a sign of life, if it is of a life whose session lasts; say whether it is."""
+        known = image.nodes.get(event.node_id)
+        if event.node_id not in self._sessions or known is None or known.incarnation != event.incarnation:
+            return False
+        self._sessions.hear(event.node_id, now_ms)
+        return True
+
     def propose_isr(self, event: ProposeIsr, image: MetadataImage) -> Decided:
         """Judge a leader's proposal."""
         answer, changes = judge_isr(event, image)
@@ -84,10 +117,23 @@ class ReplicationController:
 
     def tick(self, image: MetadataImage, now_ms: int) -> Decided:
         """End the sessions of nodes that are silent, and have others lead what they led."""
-        gone = self._sessions.end_overdue(now_ms)
+        self.end_sessions(now_ms)
+        gone = self.departed(image)
         if not gone:
             return Decided()
         return Decided((NodesLeft(gone), *after_leaving(image, gone)))
+
+    def end_sessions(self, now_ms: int) -> None:
+        """Refuse nodes from now on that were silent for too long."""
+        self._sessions.end_overdue(now_ms)
+
+    def renew_sessions(self, now_ms: int) -> None:
+        """Take all nodes for alive: there is nobody to take over from them."""
+        self._sessions.renew(now_ms)
+
+    def departed(self, image: MetadataImage) -> tuple[int, ...]:
+        """Return the nodes whose sessions have ended, which the log does not know yet."""
+        return tuple(sorted(node_id for node_id in image.nodes if node_id not in self._sessions))
 
     def elect_preferred(self, partition: TopicPartition, image: MetadataImage) -> ErrorCode:
         """Have the first replica lead a partition, as soon as the present leader has resigned."""

@@ -80,7 +80,11 @@ def changed(states: Iterable[tuple[TopicPartition, PartitionImage]]) -> tuple[Re
 
 
 def after_leaving(image: MetadataImage, gone: Container[int]) -> tuple[ReplicasChanged, ...]:
-    """Decide for the partitions of nodes that are dead: out of the in-sync sets, and others lead."""
+    """Decide for the partitions of nodes that are dead: out of the in-sync sets, and others lead.
+
+    A partition with one replica stays as it is: nobody else could lead it, and whoever tries its leader finds it again
+    as soon as it is back, at a new epoch. So no other life of it acknowledges at this one.
+    """
     alive = {node_id for node_id in image.nodes if node_id not in gone}
     return changed(
         (partition, after)
@@ -91,6 +95,8 @@ def after_leaving(image: MetadataImage, gone: Container[int]) -> tuple[ReplicasC
 
 def _without_dead(state: PartitionImage, alive: set[int], rules: Rules) -> PartitionImage:
     leader, isr = state.leader, state.isr
+    if state.replicas == (leader,):
+        return state
     if leader not in alive:
         leader, isr = choose_leader(state, alive, rules)
     # While nobody leads, whoever of them comes back first may.

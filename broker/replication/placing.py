@@ -33,10 +33,10 @@ class ReplicaPlacement:
     def __init__(self, sites: Iterable[Site]) -> None:
         self._sites = {site.node_id: site for site in sites}
 
-    def place(self, replication_factor: int) -> tuple[int, ...]:
-        """Choose the nodes of one partition; there have to be as many as it has replicas."""
+    def place(self, replication_factor: int, given: Sequence[int] = ()) -> tuple[int, ...]:
+        """Choose the nodes of one partition, after those that are given; there have to be as many as replicas."""
         assert 1 <= replication_factor <= len(self._sites), "whoever asks has checked that there are enough nodes"
-        chosen: list[int] = []
+        chosen = list(given)
         while len(chosen) < replication_factor:
             site = min(self._left(chosen), key=lambda each: self._cost(each, chosen))
             chosen.append(site.node_id)

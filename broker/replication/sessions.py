@@ -30,6 +30,14 @@ class Sessions:
         """Note that a node with a session is alive."""
         self._heard_ms[node_id] = max(self._heard_ms[node_id], now_ms)
 
+    def renew(self, now_ms: int) -> None:
+        """Take every node with a session for alive."""
+        self._heard_ms = dict.fromkeys(self._heard_ms, now_ms)
+
+    def end(self, node_id: int) -> None:
+        """End the session of a node that is registered no longer, if it has one."""
+        self._heard_ms.pop(node_id, None)
+
     def end_overdue(self, now_ms: int) -> tuple[int, ...]:
         """End the sessions of nodes that were silent for too long, and return them."""
         overdue = sorted(

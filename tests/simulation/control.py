@@ -100,6 +100,7 @@ class SimulatedController:
         before = self.state
         self.records += encode_changes(changes)
         self.image = self.image.apply(changes)
+        self._machine.logged(changes, self._world.schedule.now_ms)
         self._world.checks.state_changed(before, self.state)
         for node_id in self._world.nodes:
             self._tell(node_id)

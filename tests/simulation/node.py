@@ -218,7 +218,8 @@ class SimulatedNode:
         if image.version <= self.image.version:
             return
         if known is None or known.incarnation != self.incarnation:
-            if self.is_registered or (known is not None and known.incarnation > self.incarnation):
+            # A life that is over, be it replaced or given up, is not taken again.
+            if self.is_registered or image.incarnations.get(self.node_id, 0) >= self.incarnation:
                 self._begin_life()
             return
         self.image = image

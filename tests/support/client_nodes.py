@@ -14,6 +14,7 @@ from eagleray.broker.log import Isolation, LogConfig, NewMarker, Origin, Partiti
 from eagleray.broker.messages import Message
 from eagleray.broker.partitions import events as leader_events
 from eagleray.broker.partitions.leaders import PartitionLeaders
+from eagleray.broker.replication.events import Heartbeat
 from eagleray.broker.transactions import events, log_records, marker_events
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
@@ -228,7 +229,9 @@ class ControllerNode(Node):
     def __init__(self, world: Any, node_id: int) -> None:
         super().__init__(world, node_id)
         ids = iter(range(1, 10**6))
-        self.controller = Controller(world.controller_config, world.image, lambda: next(ids).to_bytes(16, "big"))
+        self.controller = Controller(
+            world.controller_config, world.image, lambda: next(ids).to_bytes(16, "big"), now_ms=world.now_ms
+        )
         self.channel = MarkerChannelManager(MarkerConfig())
 
     def handle(self, message: Any) -> None:
@@ -243,8 +246,16 @@ class ControllerNode(Node):
                     self.reply(effect)
 
     def tick(self) -> None:
+        self._hear_the_living()
         self.handle(controller_events.Tick())
         self.mark(events.Tick())
+
+    def _hear_the_living(self) -> None:
+        """Take every node that lives for heard."""
+        for node_id, known in self.controller.image.nodes.items():
+            if self.world.nodes[node_id].is_alive:
+                beat = Heartbeat(node_id, known.incarnation, self.world.now_ms)
+                self.controller.handle(controller_events.NodeBeat(0, beat), self.world.now_ms)
 
     def mark(self, event: Any) -> None:
         for effect in self.channel.handle(event, self.world.now_ms):

@@ -9,6 +9,7 @@ from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.controller import Controller
 from eagleray.broker.controller.events import (
     Answer,
+    ChangeIsr,
     ChangesLogged,
     ChangesLost,
     CreateTopics,
@@ -16,6 +17,8 @@ from eagleray.broker.controller.events import (
     Event,
     LogChanges,
     NewTopic,
+    NodeBeat,
+    NodeBeatAnswered,
     NodeRegistration,
     PlannedNode,
     PlanNodes,
@@ -27,6 +30,8 @@ from eagleray.broker.controller.events import (
 )
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.log_records import encode_changes, replay
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.replication.events import Heartbeat, HeartbeatAnswered, InSyncReplica, ProposeIsr, Resigned
 from eagleray.protocol.errors import ErrorCode
 
 SMALL = ControllerConfig(transaction_state_log_num_partitions=4, offsets_topic_num_partitions=3)
@@ -37,6 +42,22 @@ PLAN = (
     PlannedNode(2, ("leader",)),
     PlannedNode(3, ("leader",)),
 )
+
+
+MACHINES = ("a", "b", "c")
+
+
+def plan_of(machines: Iterable[str] = MACHINES, leaders: int = 2) -> tuple[PlannedNode, ...]:
+    """A plan with the same nodes on each machine; the first digit of their ids is the machine's."""
+    return tuple(
+        PlannedNode(100 * MACHINES.index(machine) + local_id, roles, None, machine)
+        for machine in machines
+        for local_id, roles in (
+            *([(0, ("controller", "allocator", "markers"))] if machine == "a" else []),
+            (10, ("coordinator", "groups")),
+            *((30 + place, ("leader",)) for place in range(leaders)),
+        )
+    )
 
 
 def topic_ids() -> Callable[[], bytes]:
@@ -62,7 +83,7 @@ class ControllerDriver:
         self.held: LogChanges | None = None
         self.next_request_id = 1
         self._new_topic_id = topic_ids()
-        self.controller = Controller(config, self.replayed(), self._new_topic_id)
+        self.controller = Controller(config, self.replayed(), self._new_topic_id, now_ms=self.now_ms)
 
     @property
     def image(self) -> MetadataImage:
@@ -75,7 +96,7 @@ class ControllerDriver:
         """End the controller, with whatever it had under way, and begin another from the log."""
         self.held = None
         self.config = config or self.config
-        self.controller = Controller(self.config, self.replayed(), self._new_topic_id)
+        self.controller = Controller(self.config, self.replayed(), self._new_topic_id, now_ms=self.now_ms)
 
     def ask(self, kind: type, *fields: object, **more: object) -> Answer | None:
         """Ask, and return the answer if there is one already."""
@@ -121,19 +142,52 @@ class ControllerDriver:
             if not self.holds_appends:
                 self.log_held()
 
+    # What nodes say
+
+    def beat(self, node_id: int, *resigned: Resigned, incarnation: int = 1) -> HeartbeatAnswered:
+        """Let a node be heard; it has to be answered at once."""
+        beat = Heartbeat(node_id, incarnation, self.now_ms, resigned)
+        answer = self.ask(NodeBeat, beat)
+        assert isinstance(answer, NodeBeatAnswered)
+        return answer.answer
+
+    def let_time_pass(self, elapsed_ms: int, *beating: int) -> None:
+        """Tick on, while these nodes go on being heard."""
+        until_ms = self.now_ms + elapsed_ms
+        while self.now_ms < until_ms:
+            for node_id in beating:
+                assert self.beat(node_id).error_code is ErrorCode.NONE
+            self.tick(min(500, until_ms - self.now_ms))
+
+    def propose(self, partition: TopicPartition, *isr: int) -> Answer | None:
+        """Let the leader of a partition propose an in-sync set, of nodes as they are registered."""
+        state = self.image.find(partition)
+        replicas = (InSyncReplica(node_id, self.image.incarnations[node_id]) for node_id in isr)
+        proposal = ProposeIsr(partition, state.leader, state.leader_epoch, state.partition_epoch, tuple(replicas))
+        return self.ask(ChangeIsr, proposal)
+
     # What most tests begin with
 
     def plan(self, nodes: tuple[PlannedNode, ...] = PLAN) -> Answer | None:
         return self.ask(PlanNodes, nodes)
 
-    def register(self, node: PlannedNode, incarnation: int = 1) -> Answer | None:
-        return self.ask(RegisterNode, registration(node, incarnation))
+    def register(self, node: PlannedNode, incarnation: int = 1, *, has_lost: bool = False) -> Answer | None:
+        return self.ask(RegisterNode, registration(node, incarnation), has_lost)
 
     def create(self, name: str, partitions: int = -1, replication_factor: int = -1, **configs: str) -> TopicResult:
         """Create one topic; settings are given with underscores for dots."""
         settings = {key.replace("_", "."): text for key, text in configs.items()}
         answer = self.ask(CreateTopics, (NewTopic(name, partitions, replication_factor, settings),))
         return answer.results[0]
+
+
+def replicated_driver(config: ControllerConfig = SMALL, leaders: int = 2) -> ControllerDriver:
+    """A driver whose cluster has three machines, and all of their nodes."""
+    driver = ControllerDriver(config)
+    assert driver.plan(plan_of(leaders=leaders)).error_code is ErrorCode.NONE
+    for node in driver.image.plan.values():
+        assert driver.register(node).error_code is ErrorCode.NONE
+    return driver
 
 
 def planned_driver(config: ControllerConfig = SMALL) -> ControllerDriver:

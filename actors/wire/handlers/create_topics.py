@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from eagleray.actors.wire.asking import AdminCall, ask_controller, until_seen
 from eagleray.broker.controller.config_entries import topic_entries
+from eagleray.broker.controller.decisions import Complaint
 from eagleray.broker.controller.events import CreateTopics, NewTopic, TopicResult
-from eagleray.broker.controller.new_partitions import Complaint
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.create_topics import (
     CreatableTopic,

@@ -7,9 +7,9 @@ the name since then.
 from __future__ import annotations
 
 from eagleray.actors.wire.asking import AdminCall, ask_controller, until_seen
+from eagleray.broker.controller.decisions import Complaint
 from eagleray.broker.controller.events import DeleteTopics, TopicResult
 from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.new_partitions import Complaint
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.annotations import ZERO_UUID
 from eagleray.protocol.messages.delete_topics import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from eagleray.actors.wire.asking import AdminCall
 from eagleray.actors.wire.config_resources import entries_of
 from eagleray.broker.controller.config_entries import ConfigEntry
-from eagleray.broker.controller.new_partitions import Complaint
+from eagleray.broker.controller.decisions import Complaint
 from eagleray.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

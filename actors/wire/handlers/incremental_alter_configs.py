@@ -10,8 +10,7 @@ import enum
 
 from eagleray.actors.wire.asking import AdminCall
 from eagleray.actors.wire.config_resources import alter_topic
-from eagleray.broker.controller.decisions import repeated
-from eagleray.broker.controller.new_partitions import Complaint
+from eagleray.broker.controller.decisions import Complaint, repeated
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,

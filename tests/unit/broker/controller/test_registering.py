@@ -1,14 +1,17 @@
 """Nodes that come, and come back: each life of a node leads at epochs that no life before it had."""
 
 import msgspec
+import pytest
 
 from eagleray.broker.controller.events import PlannedNode, RegisterNode
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.protocol.errors import ErrorCode
-from tests.support.controllers import PLAN, planned_driver, registration
+from tests.support.controllers import PLAN, ControllerDriver, plan_of, planned_driver, registration
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 LEADER = PLAN[2]
+SESSION_MS = ReplicationConfig().broker_session_timeout_ms
 
 
 def test_a_node_that_comes_is_answered_with_the_image_that_has_it():
@@ -77,3 +80,69 @@ def test_a_restarted_coordinator_has_new_coordinator_epochs():
     driver.register(PLAN[1], 1)
     driver.register(PLAN[1], 2)
     assert {partition.leader_epoch for partition in driver.image.topics["__transaction_state"].partitions} == {2}
+
+
+# Lives
+
+
+def test_a_life_that_another_has_replaced_is_told_which_one_it_has_to_come_after():
+    driver = planned_driver()
+    driver.register(LEADER, 7)
+    before = driver.image
+    answer = driver.register(LEADER, 6)
+    assert (answer.error_code, answer.known_incarnation) == (ErrorCode.STALE_BROKER_EPOCH, 7)
+    assert driver.image is before
+
+
+def test_a_life_whose_session_has_ended_is_over_before_the_log_knows_and_after():
+    driver = planned_driver()
+    driver.register(LEADER, 7)
+    driver.holds_appends = True
+    driver.tick(SESSION_MS)
+    driver.lose_held()
+    assert 2 in driver.image.nodes
+    answer = driver.register(LEADER, 7)
+    assert (answer.error_code, answer.known_incarnation) == (ErrorCode.STALE_BROKER_EPOCH, 7)
+    driver.tick(0)
+    driver.log_held()
+    assert 2 not in driver.image.nodes
+    assert driver.register(LEADER, 7).known_incarnation == 7
+    driver.restart()
+    assert driver.register(LEADER, 7).known_incarnation == 7
+    driver.holds_appends = False
+    assert driver.register(LEADER, 8).error_code is ErrorCode.NONE
+
+
+def test_after_a_restart_of_the_controller_a_registered_life_goes_on():
+    driver = planned_driver()
+    driver.register(LEADER, 7)
+    driver.now_ms += SESSION_MS
+    driver.restart()
+    driver.tick(SESSION_MS - 1)
+    assert driver.register(LEADER, 7).error_code is ErrorCode.NONE
+    driver.tick(SESSION_MS - 1)
+    assert 2 in driver.image.nodes
+
+
+def test_a_node_that_leaves_the_plan_and_comes_back_may_begin_with_any_life():
+    driver = planned_driver()
+    driver.register(LEADER, 7)
+    driver.plan((*PLAN[:2], PLAN[3]))
+    assert 2 not in driver.image.incarnations
+    driver.plan()
+    assert driver.register(LEADER, 1).error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("incarnations", "expected"), [((1,), (30, 130, 230)), ((1, 2), (130, 230))])
+def test_what_a_node_has_lost_counts_only_if_it_was_there_before(incarnations, expected):
+    driver = ControllerDriver()
+    driver.plan(plan_of())
+    driver.create("orders", 1, 3)
+    for node_id in (130, 230):
+        driver.register(driver.image.plan[node_id])
+    for incarnation in incarnations:
+        driver.register(driver.image.plan[30], incarnation, has_lost=True)
+    state = driver.image.find(ORDERS_0)
+    assert state.replicas == (30, 130, 230)
+    assert state.isr == expected
+    assert state.leader == expected[0]

@@ -49,6 +49,13 @@ def test_nobody_outside_of_the_in_sync_set_leads_unless_the_topic_prefers_loss()
     assert state_after(unclean, after_leaving(unclean, (1,))) == leads(2, 6, (2,))
 
 
+def test_the_only_replica_of_a_partition_goes_on_leading_it_and_begins_a_new_epoch_when_it_is_back() -> None:
+    alone = PartitionImage(1, 5, (1,), (1,))
+    image = metadata(alone)
+    assert after_leaving(image, (1,)) == ()
+    assert state_after(image, after_coming(image, 1, has_lost=True)) == PartitionImage(1, 6, (1,), (1,), 1)
+
+
 @pytest.mark.parametrize(
     ("before", "has_lost", "expected"),
     [

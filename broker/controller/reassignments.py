@@ -1,0 +1,87 @@
+"""Replicas that somebody wants elsewhere."""
+
+from __future__ import annotations
+
+from eagleray.broker.controller.changes import Change
+from eagleray.broker.controller.decisions import Complaint, Decision, decide, repeated
+from eagleray.broker.controller.events import (
+    ListReassignments,
+    PartitionMove,
+    PartitionResult,
+    PartitionsAnswered,
+    Reassignment,
+    ReassignmentsListed,
+    ReassignPartitions,
+)
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.placement import complaint_about_replicas, role_for
+from eagleray.broker.controller.topic_configs import TopicConfig
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.replication.electing import partitions_of
+from eagleray.broker.replication.moving import is_moving
+from eagleray.broker.replication.reassigning import cancel, reassign
+from eagleray.protocol.errors import ErrorCode
+
+
+def reassign_partitions(request: ReassignPartitions, image: MetadataImage) -> Decision:
+    """Begin the moves that nothing speaks against, and end those that are taken back."""
+    wrong = repeated(move.partition for move in request.moves)
+    changes: list[Change] = []
+    results: dict[TopicPartition, PartitionResult] = {}
+    for move in request.moves:
+        if move.partition in wrong:
+            complaint = Complaint(ErrorCode.INVALID_REQUEST, "the request names this partition more than once")
+            results[move.partition] = PartitionResult(move.partition, *complaint)
+            continue
+        results[move.partition], begun = _begin(move, image)
+        changes += begun
+    return decide(PartitionsAnswered(request.request_id, tuple(results.values())), changes)
+
+
+def _begin(move: PartitionMove, image: MetadataImage) -> tuple[PartitionResult, tuple[Change, ...]]:
+    partition, state = move.partition, image.find(move.partition)
+    if state is None:
+        text = f"there is no partition {partition.partition} of {partition.topic}"
+        return PartitionResult(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text), ()
+    if move.target is None:
+        code, changes = cancel(partition, image)
+        is_done = code is ErrorCode.NONE
+        return PartitionResult(partition, code, None if is_done else "no replicas of it are being moved"), changes
+    complaint = _complaint_about(partition, state, move.target, image)
+    if complaint is not None:
+        return PartitionResult(partition, *complaint), ()
+    code, changes = reassign(partition, move.target, image)
+    return PartitionResult(partition, code), changes
+
+
+def _complaint_about(
+    partition: TopicPartition, state: PartitionImage, target: tuple[int, ...], image: MetadataImage
+) -> Complaint | None:
+    if TopicConfig.parse(image.topics[partition.topic].configs).is_dedicated:
+        text = "a partition with leader.placement=dedicated has a node of its own; expected no move of it"
+        return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    complaint = complaint_about_replicas(target, image, role_for(partition.topic))
+    if complaint is not None:
+        return complaint
+    # A machine keeps a partition in one directory, which two of its nodes cannot both write.
+    kept_on = {image.plan[node_id].machine: node_id for node_id in state.replicas if node_id in image.plan}
+    for node_id in target:
+        keeper = kept_on.get(image.plan[node_id].machine, node_id)
+        if keeper != node_id:
+            text = (
+                f"node {node_id} is on the machine of node {keeper}, which keeps the partition; expected node {keeper}"
+            )
+            return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return None
+
+
+def list_reassignments(request: ListReassignments, image: MetadataImage) -> ReassignmentsListed:
+    """Answer with the partitions whose replicas are being moved."""
+    wanted = None if request.partitions is None else set(request.partitions)
+    moving = (
+        Reassignment(partition, state.replicas, state.adding, state.removing)
+        for partition, state, _ in partitions_of(image)
+        if is_moving(state) and (wanted is None or partition in wanted)
+    )
+    return ReassignmentsListed(request.request_id, ErrorCode.NONE, tuple(moving))
