@@ -1,17 +1,21 @@
 """Replicas on three machines, in one process and without Ray: whoever goes away, nothing is lost and all goes on."""
 
 import asyncio
+import shutil
 from contextlib import asynccontextmanager
 
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.partitions.events import Produce
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.runtime import ClientRuntime
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import NewRecord, build_batch
 from tests.support.nodes import THREE_MACHINES, NodesInProcess
 
 QUICK = {
-    "broker.session.timeout.ms": "600",
-    "broker.heartbeat.interval.ms": "100",
-    "leader.lease.ms": "400",
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "200",
+    "leader.lease.ms": "1000",
     "replica.push.timeout.ms": "300",
     "replica.lag.time.max.ms": "500",
     "transaction.state.log.num.partitions": "4",
@@ -113,3 +117,152 @@ async def move_leader_from_controller(nodes, cluster):
     while state_of(nodes).leader == 0:
         await cluster.admin.delete_topic("orders")
         await create(cluster, nodes, **{"min.insync.replicas": "2"})
+
+
+async def until_leader_is_not(nodes, node_id, partition=ORDERS):
+    await until(lambda: state_of(nodes, partition).leader not in (node_id, -1), f"another leads {partition}")
+
+
+def test_a_leader_that_the_controller_does_not_hear_acknowledges_nothing_once_another_leads(tmp_path):
+    async def scenario(nodes, cluster):
+        await create(cluster, nodes, **{"min.insync.replicas": "2"})
+        await move_leader_from_controller(nodes, cluster)
+        await write(cluster, b"before")
+        zombie = nodes.nodes[state_of(nodes).leader]
+        zombie.ask_controller = lambda on_reply, message_type, *fields: None
+        zombie._following.cancel()
+        await until_leader_is_not(nodes, zombie.spec.node_id)
+
+        code = await produce_to(nodes, zombie.spec.node_id, b"from the past")
+        assert code is not ErrorCode.NONE
+        await write(cluster, b"after")
+        assert await values(cluster) == [b"before", b"after"]
+
+    run(tmp_path, scenario)
+
+
+async def produce_to(nodes, node_id, value):
+    """Have one node append a record, whoever leads; return what it says."""
+    batch = build_batch([NewRecord(value)])
+    reply = await nodes.peers.call(node_id, Produce, ORDERS, batch, -1, None, 1, 500)
+    return reply.error_code
+
+
+def test_with_too_few_in_sync_nothing_is_acknowledged_and_nothing_lost(tmp_path):
+    async def scenario(nodes, cluster):
+        await create(cluster, nodes, **{"min.insync.replicas": "2"})
+        await write(cluster, b"before")
+        for node_id in (100, 200):
+            await nodes.kill_node(node_id)
+        await until(lambda: state_of(nodes).leader in (0, -1), "those who are gone do not lead")
+        code = await produce_to(nodes, 0, b"not safe")
+        assert code in (
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.REQUEST_TIMED_OUT,
+        )
+        for node_id in (100, 200):
+            await nodes.start_node(node_id)
+        await until_in_sync(nodes)
+        await write(cluster, b"after")
+        found = await values(cluster)
+        assert (found[0], found[-1]) == (b"before", b"after")
+
+    run(tmp_path, scenario)
+
+
+def test_a_transaction_goes_on_when_its_coordinator_dies(tmp_path):
+    async def scenario(nodes, cluster):
+        await create(cluster, nodes, **{"min.insync.replicas": "2"})
+        name = next(
+            name
+            for name in (f"id-{number}" for number in range(100))
+            if cluster.runtime.view.transaction_coordinator(name) == 100
+        )
+        async with cluster.producer(transactional_id=name) as producer:
+            producer.begin()
+            await producer.send("orders", b"first")
+            await producer.flush()
+            await nodes.kill_node(100)
+            await producer.send("orders", b"second")
+            await producer.commit()
+            async with producer.transaction():
+                await producer.send("orders", b"third")
+        await until_values(cluster, [b"first", b"second", b"third"])
+        await nodes.start_node(100)
+        await until_in_sync(nodes)
+
+    run(tmp_path, scenario)
+
+
+async def until_values(cluster, expected):
+    found = None
+    for _ in range(200):
+        found = await values(cluster)
+        if found == expected:
+            return
+        await asyncio.sleep(0.05)
+    assert found == expected
+
+
+def test_offsets_of_a_group_survive_its_coordinator(tmp_path):
+    async def scenario(nodes, cluster):
+        await create(cluster, nodes)
+        await write(cluster, b"a", b"b", b"c")
+        group = next(
+            name
+            for name in (f"group-{number}" for number in range(100))
+            if cluster.runtime.view.group_coordinator(name) == 200
+        )
+        async with cluster.consumer("orders", group=group) as consumer:
+            await consumer.commit({ORDERS: 2})
+        await nodes.kill_node(200)
+        async with cluster.consumer("orders", group=group) as consumer:
+            committed = await consumer.committed(ORDERS)
+        assert committed[ORDERS].offset == 2
+
+    run(tmp_path, scenario)
+
+
+def test_the_whole_cluster_comes_back_with_everything_in_any_order(tmp_path):
+    async def scenario(nodes, cluster):
+        await create(cluster, nodes, **{"min.insync.replicas": "2"})
+        async with cluster.producer(transactional_id="all") as producer, producer.transaction():
+            await producer.send("orders", b"committed")
+        await until_values(cluster, [b"committed"])
+        for node_id in (200, 0, 100):
+            await nodes.kill_node(node_id)
+        for node_id in (0, 200, 100):
+            await nodes.start_node(node_id)
+        await nodes.until_registered()
+        await until_in_sync(nodes)
+        await write(cluster, b"after")
+        await until_values(cluster, [b"committed", b"after"])
+
+    run(tmp_path, scenario)
+
+
+def test_a_deleted_topic_leaves_nothing_on_any_machine(tmp_path):
+    async def scenario(nodes, cluster):
+        await create(cluster, nodes)
+        await write(cluster, b"gone")
+        await cluster.admin.delete_topic("orders")
+        await until(lambda: not [*tmp_path.glob("machine-*/logs/orders-0")], "the logs are gone")
+
+    run(tmp_path, scenario)
+
+
+def test_a_machine_with_an_empty_disk_is_filled_again(tmp_path):
+    async def scenario(nodes, cluster):
+        await create(cluster, nodes, **{"min.insync.replicas": "2"})
+        await write(cluster, b"a", b"b")
+        await nodes.kill_node(200)
+        shutil.rmtree(tmp_path / "machine-2")
+        await nodes.start_node(200)
+        await write(cluster, b"c")
+        await until_in_sync(nodes)
+        await until(lambda: len({*end_offsets(nodes)}) == 1, "the logs are equal")
+        assert await values(cluster) == [b"a", b"b", b"c"]
+
+    run(tmp_path, scenario)

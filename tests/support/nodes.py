@@ -127,7 +127,8 @@ class NodesInProcess:
         node.sessions.end_all()
         await node.listener.close()
         node.peers.close()
-        for lock in [*node.replicas.logs._locks.values(), node._lock]:
+        logs = [node.replicas.logs, *(shell._logs for shell in node._shells if hasattr(shell, "_logs"))]
+        for lock in [*(lock for each in logs for lock in each._locks.values()), node._lock]:
             lock.release()
 
     async def stop_node(self, node_id):
