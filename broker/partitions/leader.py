@@ -41,12 +41,11 @@ MARKERS_TIMEOUT_MS: Final = 5000
 """How long markers wait to be replicated; a coordinator sends a leader no others meanwhile, and tries again then."""
 
 
-class _Written(msgspec.Struct, frozen=True, gc=False):
-    """An answer that holds once everything before an offset is durable and, where it says so, replicated."""
+class _Unreplicated(msgspec.Struct, frozen=True, gc=False):
+    """Up to where the log has to be replicated before a batch is answered, and how long its producer waits for it."""
 
-    answer: Produced
-    end_offset: int = 0
-    timeout_ms: int = 0
+    end_offset: int
+    timeout_ms: int
 
 
 class PartitionLeader:
@@ -80,7 +79,8 @@ class PartitionLeader:
         self._verifications: Verifications[_Request] = Verifications(verification_ids)
         self._staged: list[_Request] = []
         self._staged_epochs: dict[int, int] = {}
-        self._uncommitted: list[_Written] = []
+        self._uncommitted: list[Produced] = []
+        self._unreplicated: dict[int, _Unreplicated] = {}
 
     # Produce
 
@@ -159,14 +159,23 @@ class PartitionLeader:
             results = self.log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except LogError as error:
             self.note_failure(error)
-            self._answer_refused(staged, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            self._uncommitted += _all_refused(staged, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return
         log_start_offset = self.log.log_start_offset
         self._uncommitted += [
-            _written(request.event, result, log_start_offset)
+            _answer(request.event, result, log_start_offset)
             for request, result in zip(staged, results, strict=True)
             if request.event.acks != 0
         ]
+        if not self.replication.is_alone:
+            self._note_unreplicated(staged, results)
+
+    def _note_unreplicated(self, staged: Sequence[_Request], results: Sequence[Appended | Rejection]) -> None:
+        """Note which answers have to wait for the followers; a repeat may be of what they do not have yet either."""
+        for request, result in zip(staged, results, strict=True):
+            event = request.event
+            if event.acks == ALL_IN_SYNC and isinstance(result, Appended):
+                self._unreplicated[event.request_id] = _Unreplicated(result.last_offset + 1, event.timeout_ms)
 
     def _check_append(self, steady_ms: int) -> ErrorCode:
         """Tell whether a batch that waits for every replica in sync may be appended; a failed log refuses by itself."""
@@ -178,11 +187,8 @@ class PartitionLeader:
         if error_code is ErrorCode.NOT_ENOUGH_REPLICAS:
             taken = [request for request in staged if request.event.acks != ALL_IN_SYNC]
             staged = [request for request in staged if request.event.acks == ALL_IN_SYNC]
-        self._answer_refused(staged, error_code, "the leader may not append it now")
+        self._uncommitted += _all_refused(staged, error_code, "the leader may not append it now")
         return taken
-
-    def _answer_refused(self, requests: Iterable[_Request], error_code: ErrorCode, message: str) -> None:
-        self._uncommitted += map(_Written, _all_refused(requests, error_code, message))
 
     @property
     def has_to_flush(self) -> bool:
@@ -191,27 +197,27 @@ class PartitionLeader:
 
     def commit(self, steady_ms: int) -> Sequence[Effect]:
         """Make durable what was written, as far as the log's settings ask for it; replicate it, and answer."""
-        written, self._uncommitted = self._uncommitted, []
+        answers, self._uncommitted = self._uncommitted, []
+        unreplicated, self._unreplicated = self._unreplicated, {}
         log = self.log
         if self.has_to_flush or not log.is_online:
             try:
                 log.flush()
             except LogError as error:
                 self.note_failure(error)
-                return [_unknown_outcome(one.answer, str(error)) for one in written]
-        effects = self._acknowledgements.taken_from(self.replication.appended(steady_ms))
-        if self.replication.is_replicated(log.log_end_offset, steady_ms):
-            effects += [one.answer for one in written]
-        else:
-            effects += [one.answer for one in written if not self._has_to_wait(one, steady_ms)]
-        return effects
+                return [_unknown_outcome(answer, str(error)) for answer in answers]
+        effects = self.replication.appended(steady_ms)
+        if not effects and not unreplicated:
+            return answers
+        now = [one for one in answers if not self._has_to_wait(one, unreplicated.get(one.request_id), steady_ms)]
+        return [*self._acknowledgements.taken_from(effects), *now]
 
-    def _has_to_wait(self, written: _Written, steady_ms: int) -> bool:
+    def _has_to_wait(self, answer: Produced, unreplicated: _Unreplicated | None, steady_ms: int) -> bool:
         """Let an answer wait, if what it speaks of has to be replicated and is not."""
-        if not written.end_offset or self.replication.is_replicated(written.end_offset, steady_ms):
+        if unreplicated is None or self.replication.is_replicated(unreplicated.end_offset, steady_ms):
             return False
-        deadline_ms = steady_ms + written.timeout_ms
-        self._acknowledgements.wait(self.replication, written.end_offset, deadline_ms, written.answer)
+        deadline_ms = steady_ms + unreplicated.timeout_ms
+        self._acknowledgements.wait(self.replication, unreplicated.end_offset, deadline_ms, answer)
         return True
 
     def note_failure(self, error: LogError) -> None:
@@ -267,7 +273,7 @@ class PartitionLeader:
         last_epoch = last_epoch_ended_by(marker.producer_epoch, marker.transaction_version)
         late = self._verifications.void_up_to(marker.producer_id, last_epoch)
         message = "the transaction ended before its coordinator had confirmed the batch"
-        self._answer_refused(late, ErrorCode.INVALID_TXN_STATE, message)
+        self._uncommitted += _all_refused(late, ErrorCode.INVALID_TXN_STATE, message)
 
     # The start of the log
 
@@ -294,14 +300,10 @@ def _only_batch(records: bytes) -> RecordBatch:
     return batches[0]
 
 
-def _written(event: Produce, result: Appended | Rejection, log_start_offset: int) -> _Written:
+def _answer(event: Produce, result: Appended | Rejection, log_start_offset: int) -> Produced:
     if isinstance(result, Rejection):
-        return _Written(Produced(event.request_id, result.error_code, message=result.message))
-    answer = Produced(event.request_id, ErrorCode.NONE, result.base_offset, result.append_time_ms, log_start_offset)
-    if event.acks != ALL_IN_SYNC:
-        return _Written(answer)
-    # A repeat may be of a batch that is not replicated yet.
-    return _Written(answer, result.last_offset + 1, event.timeout_ms)
+        return Produced(event.request_id, result.error_code, message=result.message)
+    return Produced(event.request_id, ErrorCode.NONE, result.base_offset, result.append_time_ms, log_start_offset)
 
 
 def _unknown_outcome(answer: Produced, message: str) -> Produced:

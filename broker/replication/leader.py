@@ -61,6 +61,7 @@ class ReplicationLeader:
         self.is_leading = True
         self.min_insync_replicas = min_insync_replicas
         self._node_id = node_id
+        self._only_self = (node_id,)
         self._incarnation = incarnation
         self._lease = lease
         self._config = config
@@ -73,6 +74,11 @@ class ReplicationLeader:
     def state(self) -> PartitionImage:
         """The state of the partition as the controller confirmed it."""
         return self._in_sync.state
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other replica, so that whatever is in the log is replicated."""
+        return self._in_sync.state.replicas == self._only_self
 
     @property
     def knows_high_watermark(self) -> bool:
@@ -91,11 +97,7 @@ class ReplicationLeader:
 
     def is_replicated(self, end_offset: int, now_ms: int) -> bool:
         """Whether everything before an offset is replicated, and may be told to be."""
-        return (
-            self.log.high_watermark >= end_offset
-            and len(self.state.isr) >= self._least_in_sync
-            and self._may_acknowledge(now_ms)
-        )
+        return self.log.high_watermark >= end_offset and self._is_in_sync and self._may_acknowledge(now_ms)
 
     def wait(self, request_id: int, end_offset: int, deadline_ms: int) -> None:
         """Let somebody wait until everything before `end_offset` is replicated; answered by `Replicated`."""
@@ -115,7 +117,9 @@ class ReplicationLeader:
 
     def appended(self, now_ms: int) -> list[LeaderEffect]:
         """Replicate what was appended, and is as durable here as the log's settings say; or where the log begins."""
-        return [*self._advance(now_ms), *self._push(now_ms)] if self.is_leading else []
+        if not self.is_leading:
+            return []
+        return [*self._advance(now_ms)] if self.is_alone else [*self._advance(now_ms), *self._push(now_ms)]
 
     # What followers answer
 
@@ -189,16 +193,16 @@ class ReplicationLeader:
         return min(self.min_insync_replicas, len(self.state.replicas))
 
     @property
-    def _is_alone(self) -> bool:
-        return self.state.replicas == (self._node_id,)
+    def _is_in_sync(self) -> bool:
+        return self.is_alone or len(self.state.isr) >= self._least_in_sync
 
     def _may_acknowledge(self, now_ms: int) -> bool:
         """Whether nobody else leads for sure: where there is no other replica, none can without this leader's help."""
-        return self.is_leading and (self._is_alone or self._lease.holds(now_ms))
+        return self.is_leading and (self.is_alone or self._lease.holds(now_ms))
 
     def _has_enough(self, now_ms: int) -> bool:
         """Whether enough replicas are in sync and do not lag; a set that may not shrink keeps some that do."""
-        if self._is_alone:
+        if self.is_alone:
             return True
         followers = [node_id for node_id in self.state.isr if node_id != self._node_id]
         in_touch = sum(not self._pushes.lag_ms(node_id, now_ms) for node_id in followers)
@@ -207,13 +211,13 @@ class ReplicationLeader:
     def _replicated_offset(self) -> int:
         """Up to where everybody who may be elected has the log."""
         own = self.log.recovery_point if self.log.config.flush is Flush.COMMIT else self.log.log_end_offset
-        if self._is_alone:
+        if self.is_alone:
             return own
         followers = (node_id for node_id in self._in_sync.maximal if node_id != self._node_id)
         return min([own, *map(self._pushes.agreed_offset, followers)])
 
     def _advance(self, now_ms: int) -> Sequence[Replicated]:
-        if len(self.state.isr) < self._least_in_sync:
+        if not self._is_in_sync:
             return ()
         self.log.advance_high_watermark(self._replicated_offset())
         if not len(self._waiting) or not self._may_acknowledge(now_ms):
