@@ -20,16 +20,17 @@ from eagleray.actors.memory import collect_garbage_rarely, keep_freed_memory
 from eagleray.actors.metadata_queries import MetadataQueries
 from eagleray.actors.ports import ports_to_try
 from eagleray.actors.roles import SHELLS
-from eagleray.actors.settings import listener_config
+from eagleray.actors.settings import listener_config, replication_config
 from eagleray.actors.shell import Shell, Supervisor
 from eagleray.actors.spec import CONTROLLER_NODE_ID, NodeSpec
 from eagleray.actors.wire.listener import Listener
-from eagleray.broker.controller.events import FollowMetadata, NodeRegistration, RegisterNode
+from eagleray.broker.controller.events import FollowMetadata, NodeBeat, NodeRegistration, RegisterNode
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
 from eagleray.broker.controller.metadata import follow
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.filesystem import LocalFileSystem, write_atomically
 from eagleray.broker.messages import Message
+from eagleray.broker.replication.events import Heartbeat
 from eagleray.protocol.errors import ErrorCode
 
 _log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Node:
     Owns: the listener, the lanes, the image of the metadata, and one shell for each role. Persists: the port that it
     listens at, so that clients find it again after a restart; the roles persist what they have to. After a restart it
     is another incarnation: it waits until the last one has ended, registers, and gets new epochs for all that it leads.
+    The same happens without a restart when the controller has not heard of it for too long, and gives it up.
     """
 
     def __init__(self, spec: NodeSpec, supervisor: Supervisor) -> None:
@@ -54,7 +56,8 @@ class Node:
         self.supervisor = supervisor
         self.loop = asyncio.get_running_loop()
         self.image: MetadataImage = EMPTY_IMAGE
-        self.incarnation = secrets.randbits(62)
+        # Lives ascend by the clock; one that was set back is corrected by what the controller knows.
+        self.incarnation = time.time_ns()
         self.peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=spec.lane)
         self._shells: list[Shell] = [SHELLS[role](self) for role in spec.roles]
         self.sessions = Sessions(self._receivers(), first_session=secrets.randbits(_SESSION_BITS))
@@ -103,6 +106,7 @@ class Node:
         await self._listen()
         self._start(self._tick())
         self._start(self._follow())
+        self._start(self._beat())
 
     async def _take_lock(self) -> DirectoryLock:
         while True:
@@ -160,11 +164,30 @@ class Node:
 
     async def _register(self) -> None:
         registered = await self.peers.call(CONTROLLER_NODE_ID, RegisterNode, self.registration)
+        if registered.error_code is ErrorCode.STALE_BROKER_EPOCH:
+            self.incarnation = max(time.time_ns(), registered.known_incarnation + 1)
         if registered.error_code is not ErrorCode.NONE:
             _log.info("node %s may not join yet: %s", self.spec.node_id, registered.message)
             raise Unanswered(str(registered.message))
         self._take(registered.image)
         self.is_registered = True
+
+    async def _beat(self) -> None:
+        """Be heard by the controller, and begin a new life when it has given this one up."""
+        interval_s = replication_config(self.spec.settings).broker_heartbeat_interval_ms / 1000
+        while True:
+            await asyncio.sleep(interval_s)
+            if self.is_registered:
+                with suppress(Unanswered):
+                    await self._beat_once()
+
+    async def _beat_once(self) -> None:
+        beat = Heartbeat(self.spec.node_id, self.incarnation, time.monotonic_ns() // 1_000_000)
+        answered = await self.peers.call(CONTROLLER_NODE_ID, NodeBeat, beat)
+        if answered.answer.error_code is ErrorCode.STALE_BROKER_EPOCH and beat.incarnation == self.incarnation:
+            _log.warning("the controller has not heard of node %s for too long", self.spec.node_id)
+            self.incarnation = max(time.time_ns(), self.incarnation + 1)
+            await self._register()
 
     @property
     def registration(self) -> NodeRegistration:
