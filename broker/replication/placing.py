@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -32,6 +33,9 @@ class ReplicaPlacement:
 
     def __init__(self, sites: Iterable[Site]) -> None:
         self._sites = {site.node_id: site for site in sites}
+        self._kept_on: Counter[str] = Counter()
+        for site in self._sites.values():
+            self._kept_on[site.rack] += site.kept
 
     def place(self, replication_factor: int, given: Sequence[int] = ()) -> tuple[int, ...]:
         """Choose the nodes of one partition, after those that are given; there have to be as many as replicas."""
@@ -47,11 +51,14 @@ class ReplicaPlacement:
     def _left(self, chosen: Sequence[int]) -> list[Site]:
         return [site for site in self._sites.values() if site.node_id not in chosen]
 
-    def _cost(self, site: Site, chosen: Sequence[int]) -> tuple[int, int, int, int]:
-        """What speaks against a node: above all a rack that is taken already, then what it has to do."""
+    def _cost(self, site: Site, chosen: Sequence[int]) -> tuple[int, int, int, int, int]:
+        """What speaks against a node: above all a rack that is taken already, then what it and its rack have to do."""
+        if not chosen:
+            return 0, site.led, site.kept, self._kept_on[site.rack], site.node_id
         shared = sum(self._sites[node_id].rack == site.rack for node_id in chosen)
-        return (shared, site.kept, site.led, site.node_id) if chosen else (shared, site.led, site.kept, site.node_id)
+        return shared, site.kept, self._kept_on[site.rack], site.led, site.node_id
 
     def _count(self, node_id: int, *, leads: bool) -> None:
         site = self._sites[node_id]
         self._sites[node_id] = Site(node_id, site.rack, site.kept + 1, site.led + leads)
+        self._kept_on[site.rack] += 1
