@@ -115,6 +115,10 @@ class ControllerDriver:
         self.now_ms += elapsed_ms
         self.tell(Tick())
 
+    def plan_another_machine(self) -> None:
+        """Have the controller mind who is alive, for it does not where nobody could take over."""
+        self.ask(PlanNodes, (*self.image.plan.values(), PlannedNode(9, ("markers",), None, "another machine")))
+
     def log_held(self) -> None:
         """Put on the log what was held."""
         append, self.held = self.held, None

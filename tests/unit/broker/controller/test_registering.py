@@ -96,6 +96,7 @@ def test_a_life_that_another_has_replaced_is_told_which_one_it_has_to_come_after
 
 def test_a_life_whose_session_has_ended_is_over_before_the_log_knows_and_after():
     driver = planned_driver()
+    driver.plan_another_machine()
     driver.register(LEADER, 7)
     driver.holds_appends = True
     driver.tick(SESSION_MS)

@@ -48,6 +48,7 @@ def test_a_silent_node_leaves_and_another_in_sync_leads_in_one_append():
 
 def test_a_partition_with_one_replica_keeps_its_leader_while_that_is_away():
     driver = planned_driver()
+    driver.plan_another_machine()
     driver.create("orders", 1)
     driver.register(driver.image.plan[2])
     before = orders(driver)
@@ -56,6 +57,18 @@ def test_a_partition_with_one_replica_keeps_its_leader_while_that_is_away():
     assert orders(driver) == before
     driver.register(driver.image.plan[2], 2)
     assert (orders(driver).leader, orders(driver).leader_epoch) == (2, before.leader_epoch + 1)
+
+
+def test_on_one_machine_nobody_has_to_show_that_it_is_alive():
+    driver = planned_driver()
+    driver.register(driver.image.plan[2])
+    driver.tick(10 * SESSION_MS)
+    assert 2 in driver.image.nodes
+    driver.plan_another_machine()
+    driver.tick(SESSION_MS - 1)
+    assert 2 in driver.image.nodes, "a whole session begins with the other machine"
+    driver.tick(1)
+    assert 2 not in driver.image.nodes
 
 
 def test_heartbeats_are_answered_while_an_append_is_under_way_as_of_the_log():
