@@ -14,6 +14,7 @@ from typing import Any, Final
 import ray
 from ray._private import ray_constants, services
 from ray._private import worker as ray_worker
+from ray._raylet import Config  # type: ignore[attr-defined] # compiled, and not typed
 
 _log = logging.getLogger(__name__)
 
@@ -40,11 +41,11 @@ class EmbeddedRay:
             return
         if address is None or address.startswith(LOOPBACK):
             _stay_on_loopback()
+        _keep_quiet()
         if address is not None:
             _present_token()
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
             return
-        _keep_quiet()
         # Sockets have short names, and Ray puts them deep into this directory.
         self._temporary = tempfile.mkdtemp(prefix="er-")
         try:
@@ -109,7 +110,7 @@ def _stay_on_loopback() -> None:
 
 
 def _keep_quiet() -> None:
-    """Keep Ray from writing into what a program prints: about tokens, and about workers that have died.
+    """Keep Ray from writing into what a program prints: about tokens, and about workers and machines that have died.
 
     The broker's are started again, and Ray prints their death whatever it is told about logs.
     """
@@ -124,9 +125,13 @@ def _log_from_ray(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
 
 
 def _present_token() -> None:
-    """Let this process show Ray's token where there is one: Ray does so by itself only where it starts a cluster."""
-    if os.path.exists(os.path.expanduser("~/.ray/auth_token")):
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    """Let this process show Ray's token where there is one: Ray does so by itself only where it starts a cluster.
+
+    Ray has looked at the environment when it was loaded, and has to look again.
+    """
+    if "RAY_AUTH_MODE" not in os.environ and os.path.exists(os.path.expanduser("~/.ray/auth_token")):
+        os.environ["RAY_AUTH_MODE"] = "token"
+        Config.initialize("")
 
 
 def address_of_this_node() -> str:

@@ -267,6 +267,7 @@ class Node:
             "node_id": self.spec.node_id,
             "roles": [str(role) for role in self.spec.roles],
             "pid": os.getpid(),
+            "machine": self.spec.machine,
             "host": self.spec.host,
             "port": self.port,
             "incarnation": self.incarnation,

@@ -1,32 +1,45 @@
-"""Starting, finding and stopping a whole cluster."""
+"""Starting and stopping a whole cluster, and what its nodes say about themselves."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import ray
 
 from eagleray.actors.contact import Contact
 from eagleray.actors.embedded_ray import address_of_this_node
+from eagleray.actors.finding import find_cluster
 from eagleray.actors.lanes.frames import TOKEN_BYTES
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
 from eagleray.actors.logs import DirectoryLock, PartitionLocked
+from eagleray.actors.machines import (
+    CannotStart,
+    Machine,
+    MachineCount,
+    alive_addresses,
+    choose,
+    controllers_of,
+    data_dir_of,
+    known_machines,
+    remember,
+    spread,
+)
 from eagleray.actors.ports import PortRange
 from eagleray.actors.settings import check_settings
-from eagleray.actors.spec import CONTROLLER_NODE_ID
 from eagleray.actors.supervision import (
     ClusterSpec,
     RaySupervisor,
     colocated_layout,
     find_actor,
-    find_controller,
+    running_nodes,
     separate_layout,
 )
-from eagleray.broker.controller.events import GetMetadata, PlanAnswered, PlanNodes
+from eagleray.broker.controller.events import PlanAnswered, PlanNodes
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import PlannedNode, Role
 from eagleray.protocol.errors import ErrorCode
@@ -36,16 +49,11 @@ _DESCRIBE_S: Final = 3.0
 _START_S: Final = 150.0
 _COORDINATORS: Final = 4
 
+CONTROLLERS: Final = 1
+"""How many machines have a controller: `controllers_among` says it once the metadata log has replicas."""
+
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - whoever asks for it gets it
 """To listen at these is to listen at every address of the machine; nobody can connect to them from elsewhere."""
-
-
-class ClusterNotFound(Exception):
-    """There is no cluster of this name on this Ray cluster."""
-
-
-class CannotStart(Exception):
-    """A cluster cannot be started as it was asked for; the text says why and what to do."""
 
 
 def plan_of(
@@ -66,34 +74,47 @@ def plan_of(
     raise CannotStart(f"the layout is {layout!r}; expected separate or colocated")
 
 
-def bootstrap_node(plan: tuple[PlannedNode, ...]) -> int:
-    """The node whose address is given to clients that know no other: the first that leads partitions."""
-    return min(node.node_id for node in plan if Role.LEADER in node.roles)
+def bootstrap_nodes(plan: Iterable[PlannedNode]) -> tuple[int, ...]:
+    """The nodes whose addresses are given to clients that know no other: the first of each machine to lead partitions.
+
+    Partitions that have a node of their own are not what one begins with.
+    """
+    first: dict[str, int] = {}
+    for node in plan:
+        if Role.LEADER in node.roles and node.dedicated_to is None:
+            first[node.machine] = min(node.node_id, first.get(node.machine, node.node_id))
+    return tuple(sorted(first.values()))
 
 
 async def start_cluster(
     name: str,
     data_dir: str,
-    plan: tuple[PlannedNode, ...],
+    layout: tuple[PlannedNode, ...],
     *,
     settings: Mapping[str, str],
+    machines: MachineCount = None,
     lane: Lane = Lane.DIRECT,
     host: str | None = None,
     advertised_host: str | None = None,
     port: int = 0,
     port_range: PortRange | None = None,
 ) -> Contact:
-    """Start the nodes of a cluster on this Ray node, with what its data directory holds; return when all have joined.
+    """Start the nodes of a cluster with what its data directory holds; return when all have joined.
 
-    `host` is the address that all nodes listen at, by default that of the Ray node; `advertised_host` is what clients
-    and other nodes are told, by default the same, or the Ray node's where nodes listen at every address. `port` is
-    where the bootstrap node listens; with 0 it is the one of its last life, or any that is free. `port_range` is where
-    the others listen, and the bootstrap node too where it has no port of its own.
+    They run on this Ray node alone, or on so many `machines`, each with the nodes of the layout; then `data_dir` is a
+    path on each of them. `host` is the address that all nodes listen at, by default that of their machine;
+    `advertised_host` is what clients and other nodes are told, by default the same, or the machine's where nodes listen
+    at every address. `port` is where the bootstrap node of each machine listens; with 0 it is the one of its last life,
+    or any that is free. `port_range` is where the others listen, and those too where they have no port of their own.
     """
     check_settings(settings)
-    _check_enough(port_range, len(plan))
+    _check_enough(port_range, len(layout))
     data_dir = os.path.abspath(data_dir)
-    _check_is_free(name, data_dir)
+    chosen = choose(machines, known_machines(data_dir), alive_addresses())
+    _check_hosts(chosen, host, advertised_host)
+    _check_is_free(name, data_dir, chosen)
+    remember(data_dir, chosen)
+    plan = spread(layout, chosen, controllers=CONTROLLERS)
     spec = ClusterSpec(
         name=name,
         data_dir=data_dir,
@@ -102,8 +123,9 @@ async def start_cluster(
         token=_token(data_dir),
         settings=dict(settings),
         lane=lane,
-        ray_node=ray.get_runtime_context().get_node_id(),
-        ports={bootstrap_node(plan): port},
+        machines=chosen,
+        controllers=controllers_of(plan),
+        ports=dict.fromkeys(bootstrap_nodes(plan), port),
         port_range=None if port_range is None else (port_range.low, port_range.high),
     )
     supervisor = RaySupervisor(spec)
@@ -112,11 +134,10 @@ async def start_cluster(
     peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=Lane.RAY)
     try:
         async with asyncio.timeout(_START_S):
-            planned = await _plan(peers, plan)
+            planned = await _plan(peers, spec.controllers, plan)
             supervisor.start_nodes(tuple(node for node in planned if node not in plan))
             await _until_joined(supervisor, planned)
-            answer = await peers.call(CONTROLLER_NODE_ID, GetMetadata)
-            return Contact(spec.token, answer.image)
+            return await find_cluster(name)
     except BaseException as error:
         supervisor.stop_nodes(tuple(node.node_id for node in plan))
         if isinstance(error, TimeoutError):
@@ -133,6 +154,20 @@ def advertised_for(host: str | None) -> str:
     return address_of_this_node() if not host or host in EVERY_ADDRESS else host
 
 
+def _check_hosts(machines: tuple[Machine, ...], host: str | None, advertised_host: str | None) -> None:
+    if len(machines) == 1:
+        return
+    if host and host not in EVERY_ADDRESS:
+        raise CannotStart(
+            f"{len(machines)} machines cannot all listen at {host}; name no address, or one that stands for all of a "
+            "machine's, such as 0.0.0.0"
+        )
+    if advertised_host:
+        raise CannotStart(
+            f"{len(machines)} machines cannot all be told of as {advertised_host}; each has its own address"
+        )
+
+
 def _check_enough(ports: PortRange | None, node_count: int) -> None:
     if ports is not None and len(ports) < node_count:
         raise CannotStart(
@@ -141,24 +176,25 @@ def _check_enough(ports: PortRange | None, node_count: int) -> None:
         )
 
 
-def _check_is_free(name: str, data_dir: str) -> None:
+def _check_is_free(name: str, data_dir: str, machines: tuple[Machine, ...]) -> None:
     """Raise CannotStart where the directory cannot be had, instead of waiting for ever until it can."""
     try:
         os.makedirs(data_dir, exist_ok=True)
-        DirectoryLock(f"{data_dir}/nodes/{CONTROLLER_NODE_ID}.lock").release()
+        for machine in machines:
+            path = f"{data_dir_of(data_dir, machine, len(machines))}/nodes/{machine.first_node_id}.lock"
+            # The other machines have disks of their own, most of the time.
+            if len(machines) == 1 or os.path.exists(path):
+                DirectoryLock(path).release()
     except PartitionLocked:
         raise CannotStart(
             f"the data directory {data_dir} is in use by a running cluster; connect to it, stop it, or choose another"
         ) from None
     except OSError as error:
         raise CannotStart(f"the data directory {data_dir} cannot be used: {error}; choose another") from error
-    try:
-        find_controller(name)
-    except ValueError:
-        return
-    raise CannotStart(
-        f"a cluster named {name!r} is running on this Ray cluster already; connect to it, or choose another name"
-    )
+    if running_nodes(name):
+        raise CannotStart(
+            f"a cluster named {name!r} is running on this Ray cluster already; connect to it, or choose another name"
+        )
 
 
 def _token(data_dir: str) -> bytes:
@@ -174,16 +210,21 @@ def _token(data_dir: str) -> bytes:
     return _token(data_dir)
 
 
-async def _plan(peers: Peers, plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:
-    while True:
+async def _plan(peers: Peers, controllers: tuple[int, ...], plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:
+    """Tell the controller which nodes there are to be, whichever of these is the controller."""
+    for node_id in itertools.cycle(controllers):
         try:
-            answer: PlanAnswered = await peers.call(CONTROLLER_NODE_ID, PlanNodes, plan)
+            answer: PlanAnswered = await peers.call(node_id, PlanNodes, plan)
         except Unanswered:
             await asyncio.sleep(_RETRY_S)
             continue
-        if answer.error_code is not ErrorCode.NONE:
+        if answer.error_code.is_retriable:
+            await asyncio.sleep(_RETRY_S)
+        elif answer.error_code is not ErrorCode.NONE:
             raise CannotStart(answer.message or answer.error_code.name)
-        return answer.nodes
+        else:
+            return answer.nodes
+    raise AssertionError("there is always a node to ask")
 
 
 async def _until_joined(supervisor: RaySupervisor, planned: tuple[PlannedNode, ...]) -> None:
@@ -191,24 +232,6 @@ async def _until_joined(supervisor: RaySupervisor, planned: tuple[PlannedNode, .
     for node in planned:
         while not (await supervisor.actor_of(node.node_id).describe.remote())["registered"]:
             await asyncio.sleep(_RETRY_S)
-
-
-async def find_cluster(name: str) -> Contact:
-    """Find a running cluster by its name; raises ClusterNotFound."""
-    try:
-        controller = find_controller(name)
-        _, _, token = await controller.contact.remote()
-    except (ValueError, ray.exceptions.RayActorError) as error:
-        raise ClusterNotFound(
-            f"there is no Eagleray cluster named {name!r} on this Ray cluster; "
-            "start one with eagleray.start() or `eagleray start`"
-        ) from error
-    peers = Peers(token=token, actor_of=lambda node_id: find_actor(name, node_id), lane=Lane.RAY)
-    try:
-        answer = await peers.call(CONTROLLER_NODE_ID, GetMetadata)
-    finally:
-        peers.close()
-    return Contact(token, answer.image)
 
 
 async def describe_nodes(name: str, image: MetadataImage) -> list[dict[str, Any]]:
@@ -219,13 +242,19 @@ async def describe_nodes(name: str, image: MetadataImage) -> list[dict[str, Any]
             async with asyncio.timeout(_DESCRIBE_S):
                 described: dict[str, Any] = await find_actor(name, node_id).describe.remote()
         except (ValueError, TimeoutError, ray.exceptions.RayError):
-            return {"node_id": node_id, "roles": list(image.plan[node_id].roles), "registered": False}
+            planned = image.plan[node_id]
+            return {
+                "node_id": node_id,
+                "roles": list(planned.roles),
+                "machine": planned.machine,
+                "registered": False,
+            }
         return described
 
     return list(await asyncio.gather(*map(describe, sorted(image.plan))))
 
 
 def stop_cluster(name: str, image: MetadataImage) -> None:
-    """Stop every node in good order: those that others ask last."""
+    """Stop every node in good order, those that others ask last; also nodes that the image does not know of."""
     supervisor = RaySupervisor(ClusterSpec(name=name, data_dir="", host="", token=b"", settings={}))
-    supervisor.stop_nodes(tuple(sorted(image.plan, reverse=True)))
+    supervisor.stop_nodes(tuple(sorted({*image.plan, *running_nodes(name)}, reverse=True)))

@@ -7,7 +7,8 @@ This is the only place that knows actors by name. Why each option is what it is:
 - `max_restarts=-1`: whatever ends a node's process, Ray starts another, which recovers from the node's disk.
 - `max_task_retries=0`: a call that got no answer is for the asker to repeat, who knows whether it still matters.
 - `num_cpus=0`: nodes wait most of the time, and a full cluster must not keep one from being restarted.
-- Pinned to the Ray node that the cluster was started on: that is where the data are.
+- Pinned to the address of its machine: that is where the data are. A machine that was lost comes back as another Ray
+  node, at the same address; until then Ray keeps the actor waiting.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Any, Final
 
 import msgspec
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from eagleray.actors import ray_actors
 from eagleray.actors.lanes.peers import Lane
+from eagleray.actors.machines import Machine, data_dir_of
 from eagleray.actors.spec import CONTROLLER_NODE_ID, NodeSpec
 from eagleray.broker.controller.nodes import PlannedNode, Role
 
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 
 _CONCURRENT_CALLS: Final = 1000
 _STOP_S: Final = 10.0
+_ACTOR_NAME: Final = "node-"
 
 
 def namespace_of(cluster: str) -> str:
@@ -37,7 +39,7 @@ def namespace_of(cluster: str) -> str:
 
 def actor_name(node_id: int) -> str:
     """What the actor of a node is called within its namespace."""
-    return f"node-{node_id}"
+    return f"{_ACTOR_NAME}{node_id}"
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +52,10 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     token: bytes
     settings: dict[str, str]
     lane: Lane = Lane.DIRECT
-    ray_node: str = ""
+    machines: tuple[Machine, ...] = ()
+    """Where its nodes run, each machine in its place; none where nodes are only found and stopped."""
+
+    controllers: tuple[int, ...] = (CONTROLLER_NODE_ID,)
     ports: dict[int, int] = msgspec.field(default_factory=dict)
     """Where nodes have to listen that are known to the outside."""
 
@@ -59,19 +64,27 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     def node(self, planned: PlannedNode) -> NodeSpec:
         """What one of its nodes is told."""
+        machine = self.machine_of(planned)
+        is_alone = len(self.machines) == 1
         return NodeSpec(
             cluster=self.name,
             node_id=planned.node_id,
             roles=planned.roles,
-            data_dir=self.data_dir,
-            host=self.host,
+            data_dir=data_dir_of(self.data_dir, machine, len(self.machines)),
+            host=self.host if is_alone else machine.address,
             bind_host=self.bind_host,
             token=self.token,
             settings=self.settings,
             lane=self.lane,
             port=self.ports.get(planned.node_id, 0),
+            machine="" if is_alone else machine.address,
+            controllers=self.controllers,
             port_range=self.port_range,
         )
+
+    def machine_of(self, planned: PlannedNode) -> Machine:
+        """Where a node runs: a plan that names no machine means the first."""
+        return next((each for each in self.machines if each.address == planned.machine), self.machines[0])
 
 
 class RaySupervisor:
@@ -101,14 +114,9 @@ class RaySupervisor:
                 max_task_retries=0,
                 max_concurrency=_CONCURRENT_CALLS,
                 num_cpus=0,
+                resources=self._cluster.machine_of(node).resources,
                 enable_task_events=False,
-                scheduling_strategy=self._placement(),
             ).remote(self._cluster, node)
-
-    def _placement(self) -> Any:  # noqa: ANN401 - one of Ray's strategies
-        if not self._cluster.ray_node:
-            return "DEFAULT"
-        return NodeAffinitySchedulingStrategy(self._cluster.ray_node, soft=False)
 
     def stop_nodes(self, node_ids: tuple[int, ...]) -> None:
         """Let nodes put everything away, then end them for good; one that does not answer is ended all the same."""
@@ -129,9 +137,12 @@ def find_actor(cluster: str, node_id: int) -> Any:  # noqa: ANN401 - an actor's 
     return ray.get_actor(actor_name(node_id), namespace=namespace_of(cluster))
 
 
-def find_controller(cluster: str) -> Any:  # noqa: ANN401 - an actor's handle
-    """The handle of the actor that every cluster has."""
-    return find_actor(cluster, CONTROLLER_NODE_ID)
+def running_nodes(cluster: str) -> tuple[int, ...]:
+    """The nodes whose actors there are, in the order of their ids; also those that Ray is about to start again."""
+    namespace = namespace_of(cluster)
+    named = ray.util.list_named_actors(all_namespaces=True)
+    names = (actor["name"] for actor in named if actor["namespace"] == namespace)
+    return tuple(sorted(int(name.removeprefix(_ACTOR_NAME)) for name in names if name.startswith(_ACTOR_NAME)))
 
 
 # Layouts

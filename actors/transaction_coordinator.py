@@ -127,12 +127,14 @@ class TransactionCoordinatorShell(Shell):
         self.host.peers.ask(self._marker_manager, partial(self._on_markers, effect), MarkersRequested, effect)
 
     def _find_marker_manager(self) -> int:
-        """The manager of this node where it has one, so that no call leaves the process."""
-        spec = self.host.spec
-        managers = self.host.image.nodes_with(Role.MARKERS)
+        """The manager of this node where it has one, so that no call leaves the process; else one of its machine."""
+        spec, image = self.host.spec, self.host.image
+        managers = image.nodes_with(Role.MARKERS)
         if spec.node_id in managers:
             return spec.node_id
-        return managers[spec.node_id % len(managers)] if managers else NO_NODE
+        near = tuple(node_id for node_id in managers if image.plan[node_id].machine == spec.machine)
+        candidates = near or managers
+        return candidates[spec.node_id % len(candidates)] if candidates else NO_NODE
 
     def _on_markers(self, asked: SendMarkers, reply: Any) -> None:  # noqa: ANN401 - MarkersFinished, or None
         if reply is not None:

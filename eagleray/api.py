@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from eagleray.actors.embedded_ray import EmbeddedRay
 from eagleray.actors.lanes.peers import Peers
+from eagleray.actors.machines import MachineCount
 from eagleray.actors.starting import describe_nodes, stop_cluster
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.loop_thread import LoopThread
@@ -79,11 +80,15 @@ def start(
     config: Mapping[str, str] | None = None,
     host: str | None = None,
     port: int = 0,
+    machines: MachineCount = None,
 ) -> Cluster:
     """Start a cluster with what `data_dir` holds, on the Ray cluster at `address` or on one of its own.
 
     `layout` is "separate", with an actor for each role, or "colocated", with an actor for each core that has a share of
     all of them. `config` takes Kafka's settings by their names, such as {"transactional.id.expiration.ms": "3600000"}.
+
+    `machines` is how many nodes of the Ray cluster it is spread over, this one first, or "all"; each has the actors of
+    the layout, and a folder in `data_dir` on its own disk. By default there are as many as `data_dir` was used with.
     """
     options = StartOptions(
         name=name,
@@ -96,6 +101,7 @@ def start(
         config=config or {},
         host=host,
         port=port,
+        machines=machines,
     )
     ray = join_ray(address)
     thread = LoopThread()

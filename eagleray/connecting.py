@@ -8,9 +8,11 @@ import msgspec
 
 from eagleray.actors.contact import Contact
 from eagleray.actors.embedded_ray import EmbeddedRay
+from eagleray.actors.finding import find_cluster
 from eagleray.actors.lanes.peers import Lane, Peers
+from eagleray.actors.machines import MachineCount
 from eagleray.actors.ports import PortRange
-from eagleray.actors.starting import find_cluster, plan_of, start_cluster
+from eagleray.actors.starting import plan_of, start_cluster
 from eagleray.actors.supervision import find_actor
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.runtime import ClientRuntime
@@ -33,6 +35,7 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
     advertised_host: str | None = None
     port: int = 0
     port_range: PortRange | None = None
+    machines: MachineCount = None
 
 
 def join_ray(address: str | None) -> EmbeddedRay:
@@ -59,6 +62,7 @@ async def start_nodes(options: StartOptions) -> Contact:
         advertised_host=options.advertised_host,
         port=options.port,
         port_range=options.port_range,
+        machines=options.machines,
     )
 
 

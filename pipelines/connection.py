@@ -79,7 +79,7 @@ def find_contact(cluster: str, address: str) -> Contact:
     import ray.exceptions  # noqa: PLC0415
 
     from eagleray.actors.embedded_ray import EmbeddedRay  # noqa: PLC0415
-    from eagleray.actors.starting import ClusterNotFound, find_cluster  # noqa: PLC0415
+    from eagleray.actors.finding import ClusterNotFound, find_cluster  # noqa: PLC0415
 
     try:
         EmbeddedRay(address)

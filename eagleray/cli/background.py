@@ -23,7 +23,11 @@ _READY: Final = "bootstrap.servers="
 def command_of(request: StartRequest) -> list[str]:
     """The command that does in the foreground what was asked for."""
     command = [sys.executable, "-m", "eagleray", "start", "--name", request.connection.name]
-    command += ["--data-dir", request.data_dir, "--listen", request.listen, "--layout", request.layout]
+    command += ["--data-dir", request.data_dir, "--layout", request.layout]
+    if request.listen is not None:
+        command += ["--listen", request.listen]
+    if request.machines is not None:
+        command += ["--machines", str(request.machines)]
     if request.advertise is not None:
         command += ["--advertise", request.advertise]
     if request.node_ports is not None:
@@ -77,7 +81,9 @@ def _last_words(log_path: str, began_at: int) -> str:
 
 def locked_by(data_dir: str) -> str | None:
     """The first lock of a node that somebody has; None where nobody uses the directory."""
-    for path in sorted(glob.glob(os.path.join(glob.escape(data_dir), "nodes", "*.lock"))):
+    folder = glob.escape(data_dir)
+    locks = [*glob.glob(f"{folder}/nodes/*.lock"), *glob.glob(f"{folder}/machine-*/nodes/*.lock")]
+    for path in sorted(locks):
         with open(path, "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,14 +12,15 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from eagleray.actors.contact import Contact
+from eagleray.actors.finding import ClusterNotFound
+from eagleray.actors.finding import find_cluster as find_quietly
 from eagleray.actors.lanes.peers import Unanswered
-from eagleray.actors.starting import CannotStart, ClusterNotFound, bootstrap_node, plan_of, stop_cluster
-from eagleray.actors.starting import find_cluster as find_quietly
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.nodes import PlannedNode
+from eagleray.actors.machines import CannotStart
+from eagleray.actors.starting import bootstrap_nodes, stop_cluster
+from eagleray.broker.controller.image import EMPTY_IMAGE
 from eagleray.cli import records, session
 from eagleray.cli.complaints import Complaint
-from eagleray.cli.hosting_commands import StartRequest, check, ports_of
+from eagleray.cli.hosting_commands import StartRequest, check, listen_at, ports_of
 from eagleray.cli.options import Connection
 from eagleray.connecting import StartOptions, start_nodes
 
@@ -105,11 +106,8 @@ def _leave_alone(request: StartRequest) -> None:
         )
 
 
-def _plan(request: StartRequest) -> tuple[PlannedNode, ...]:
-    return plan_of(request.layout, leaders=request.leaders, coordinators=request.coordinators)
-
-
 async def _start(request: StartRequest) -> Contact:
+    host_name, port = listen_at(request)
     try:
         return await start_nodes(
             StartOptions(
@@ -119,10 +117,11 @@ async def _start(request: StartRequest) -> Contact:
                 leaders=request.leaders,
                 coordinators=request.coordinators,
                 config=request.settings,
-                host=request.listen.rpartition(":")[0],
+                host=host_name,
                 advertised_host=request.advertise,
-                port=int(request.listen.rpartition(":")[2]),
+                port=port,
                 port_range=ports_of(request),
+                machines=request.machines,
             )
         )
     except CannotStart as error:
@@ -130,9 +129,10 @@ async def _start(request: StartRequest) -> Contact:
 
 
 def _bootstrap(contact: Contact) -> str:
-    """Where clients begin, who know nothing else of the cluster."""
-    node = contact.image.nodes[bootstrap_node(tuple(contact.image.plan.values()))]
-    return f"{node.host}:{node.port}"
+    """Where clients begin, who know nothing else of the cluster; a machine that is gone is left out."""
+    nodes = contact.image.nodes
+    known = [nodes[node_id] for node_id in bootstrap_nodes(contact.image.plan.values()) if node_id in nodes]
+    return ",".join(f"{node.host}:{node.port}" for node in known)
 
 
 def _record(request: StartRequest, bootstrap: str, *, detach: bool) -> records.ClusterRecord:
@@ -156,7 +156,7 @@ async def _stop(request: StartRequest) -> None:
         async with asyncio.timeout(_ASK_S):
             image = (await find_quietly(name)).image
     except (ClusterNotFound, TimeoutError, Unanswered):
-        image = MetadataImage(plan={node.node_id: node for node in _plan(request)})
+        image = EMPTY_IMAGE
     await asyncio.to_thread(stop_cluster, name, image)
 
 

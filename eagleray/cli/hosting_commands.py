@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import os
 import socket
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 import typer
@@ -19,6 +19,8 @@ from eagleray.cli.output import note
 from eagleray.cli.running import prepare_ray, run
 
 _STOP_S: Final = 60.0
+_HOST: Final = "127.0.0.1"
+_PORT: Final = 9092
 
 
 class Layout(enum.StrEnum):
@@ -39,13 +41,14 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What `eagleray start` was asked for."""
 
     connection: Connection
-    listen: str
+    listen: str | None = None
     advertise: str | None = None
     node_ports: str | None = None
     data_dir: str
     layout: str = "separate"
     leaders: int | None = None
     coordinators: int | None = None
+    machines: int | Literal["all"] | None = None
     settings: dict[str, str] = msgspec.field(default_factory=dict)
     unless_running: bool = False
 
@@ -59,6 +62,7 @@ def add_to(app: typer.Typer) -> None:
             "eagleray start --data-dir ./data --listen 0.0.0.0:9092 --advertise broker.example.com",
             "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --flush commit",
             "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --unless-running",
+            "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --machines 3",
         )
     )(start)
     app.command(epilog=examples("eagleray stop", "eagleray stop --name billing"))(stop)
@@ -68,8 +72,14 @@ def start(
     *,
     data_dir: Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Where the cluster keeps its records.")],
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where clients reach it; port 0 takes a free one.")
-    ] = "127.0.0.1:9092",
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Where clients reach it; port 0 takes a free one.",
+            show_default=f"{_HOST}:{_PORT}, or with several machines port {_PORT} of each",
+        ),
+    ] = None,
     advertise: Annotated[
         str | None,
         typer.Option(
@@ -92,6 +102,15 @@ def start(
         int | None,
         typer.Option("--coordinators", min=1, help="How many processes coordinate transactions; one a core, up to 4."),
     ] = None,
+    machines: Annotated[
+        str | None,
+        typer.Option(
+            "--machines",
+            metavar="N",
+            help="How many nodes of the Ray cluster it is spread over, or all.",
+            show_default="those of the data directory, or 1",
+        ),
+    ] = None,
     flush: Annotated[
         Flush | None,
         typer.Option("--flush", help="Write to the disk before each acknowledgement, or when the system does."),
@@ -108,6 +127,9 @@ def start(
 
     Without --address it starts a small Ray of its own on this machine; with it, it joins one that runs. Prints
     `bootstrap.servers=HOST:PORT` when it is ready. The same data directory brings back the same cluster.
+
+    With --machines it is on several nodes of the Ray cluster, this one first, and each keeps its part in --data-dir on
+    its own disk.
     """
     request = StartRequest(
         connection=Connection(name, address),
@@ -118,6 +140,7 @@ def start(
         layout=str(layout),
         leaders=leaders,
         coordinators=coordinators,
+        machines=_machines(machines),
         settings=settings_of(config) | ({} if flush is None else {"flush": str(flush)}),
         unless_running=unless_running,
     )
@@ -164,9 +187,33 @@ def check(request: StartRequest) -> None:
             f"end it with `eagleray stop --name {running.name}`, or choose another --name."
         )
     check_settings(request.settings)
-    _check_port(request.listen)
+    if request.listen is not None or not is_spread(request):
+        _check_port(request.listen or f"{_HOST}:{_PORT}")
     ports_of(request)
     _check_directory(request.data_dir)
+
+
+def _machines(text: str | None) -> int | Literal["all"] | None:
+    if text is None:
+        return None
+    if text == "all":
+        return "all"
+    if not text.isdecimal() or int(text) < 1:
+        raise Complaint(f"--machines is {text!r}; expected a number from 1 on, or all.")
+    return int(text)
+
+
+def is_spread(request: StartRequest) -> bool:
+    """Whether the cluster may be on several machines, by what was asked for or by what its data directory says."""
+    return request.machines not in (None, 1) or os.path.exists(os.path.join(request.data_dir, "machines"))
+
+
+def listen_at(request: StartRequest) -> tuple[str | None, int]:
+    """Where clients reach it: at the address of each machine where none was named."""
+    if request.listen is None:
+        return None if is_spread(request) else _HOST, _PORT
+    host, _, port = request.listen.rpartition(":")
+    return host, int(port)
 
 
 def ports_of(request: StartRequest) -> PortRange | None:

@@ -13,8 +13,10 @@ import ray
 
 from eagleray.actors.contact import Contact
 from eagleray.actors.embedded_ray import EmbeddedRay
+from eagleray.actors.finding import ClusterNotFound, find_cluster
 from eagleray.actors.lanes.peers import Lane, Unanswered
-from eagleray.actors.starting import ClusterNotFound, describe_nodes, find_cluster, stop_cluster
+from eagleray.actors.starting import describe_nodes, stop_cluster
+from eagleray.actors.supervision import actor_name
 from eagleray.cli import records
 from eagleray.cli.complaints import Complaint
 from eagleray.cli.options import Connection
@@ -46,8 +48,8 @@ class Session:
     async def nodes(self) -> list[dict[str, Any]]:
         """What each node says about itself, and what Ray says about its actor."""
         described = await describe_nodes(self.name, self.cluster.runtime.view.image)
-        actors = await asyncio.to_thread(_actors_by_pid)
-        return [node | actors.get(node.get("pid", 0), {}) for node in described]
+        actors = await asyncio.to_thread(_actors)
+        return [node | actors.get((actor_name(node["node_id"]), node.get("pid", 0)), {}) for node in described]
 
     async def stop(self) -> None:
         """Stop the cluster in good order, with every node that it has by now."""
@@ -67,15 +69,18 @@ class Session:
         return count
 
 
-def _actors_by_pid() -> dict[int, dict[str, Any]]:
-    """Where Ray runs actors, and how often it has started each anew; nothing where it does not say."""
+def _actors() -> dict[tuple[str, int], dict[str, Any]]:
+    """Where Ray runs actors, and how often it has started each anew; nothing where it does not say.
+
+    By name and process: another cluster has the same names, and another machine may have the same numbers of processes.
+    """
     try:
         actors = ray._private.state.actors()  # noqa: SLF001 - the public way needs Ray's dashboard
     except Exception as error:  # noqa: BLE001 - a status is worth showing without it
         _log.info("Ray says nothing about its actors: %s", error)
         return {}
     return {
-        actor["Pid"]: {"ray_node": actor["Address"]["NodeID"], "restarts": actor["NumRestarts"]}
+        (actor["Name"], actor["Pid"]): {"ray_node": actor["Address"]["NodeID"], "restarts": actor["NumRestarts"]}
         for actor in actors.values()
         if actor["State"] == "ALIVE"
     }
@@ -103,7 +108,7 @@ async def find(name: str) -> Contact:
         ) from None
     except (TimeoutError, Unanswered):
         raise Complaint(
-            f"the controller of cluster {name!r} does not answer; Ray may be starting it anew: try again in a moment."
+            f"no node of cluster {name!r} answers; Ray may be starting it anew: try again in a moment."
         ) from None
 
 

@@ -20,7 +20,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def status(*, json: Json = False, name: Name = "default", address: Address = None) -> None:
-    """Show the cluster: every node with its roles, process and address, and the topics in short."""
+    """Show the cluster: every node with its roles, machine, process and address, and the topics in short."""
     found = run(Connection(name, address), describe)
     if json:
         print_json(found)
@@ -46,12 +46,21 @@ async def describe(session: Session) -> dict[str, Any]:
     }
 
 
-_UNKNOWN: dict[str, Any] = {"pid": None, "host": None, "port": None, "ray_node": None, "restarts": None}
-_SHOWN = ("node_id", "roles", "pid", "host", "port", "ray_node", "registered", "restarts")
+_UNKNOWN: dict[str, Any] = {
+    "machine": None,
+    "pid": None,
+    "host": None,
+    "port": None,
+    "ray_node": None,
+    "restarts": None,
+}
+_SHOWN = ("node_id", "roles", "machine", "pid", "host", "port", "ray_node", "registered", "restarts")
 
 
 def _node(described: dict[str, Any]) -> dict[str, Any]:
     known = _UNKNOWN | described
+    # Where there is one machine alone, nobody names it.
+    known["machine"] = known["machine"] or known["host"]
     return {key: known[key] for key in _SHOWN}
 
 
@@ -67,11 +76,12 @@ def _print(found: dict[str, Any]) -> None:
         }
     )
     print_table(
-        ("node", "roles", "pid", "address", "Ray node", "registered", "restarts"),
+        ("node", "roles", "machine", "pid", "address", "Ray node", "registered", "restarts"),
         (
             (
                 node["node_id"],
                 ", ".join(node["roles"]),
+                node["machine"],
                 node["pid"],
                 None if node["host"] is None else f"{node['host']}:{node['port']}",
                 (node["ray_node"] or "-")[:12],

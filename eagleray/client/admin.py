@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
+import msgspec
+
 from eagleray.broker.controller.events import (
     AlterTopicConfigs,
     ConfigsDescribed,
@@ -16,7 +18,6 @@ from eagleray.broker.controller.events import (
     NewTopic,
     TopicsAnswered,
 )
-from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS
 from eagleray.broker.groups.events import DeleteGroup, DeleteOffsets, GroupsListed, ListGroups
 from eagleray.broker.identities import TopicPartition
@@ -95,6 +96,8 @@ class AsyncAdmin(TransactionAdmin):
 
         def controller() -> int:
             nonlocal attempts
+            if attempts:
+                view.try_next_controller()
             attempts += 1
             return view.controller()
 
@@ -110,12 +113,19 @@ class AsyncAdmin(TransactionAdmin):
             doing,
             message_type,
             *fields,
-            patience=self._patience,
+            patience=self._patience_with_controllers(),
             error_of=error_of,
             exception_for=_topic_error,
         )
         await view.refreshed()
         return answer
+
+    def _patience_with_controllers(self) -> Patience:
+        """Where there are several controllers, a silent one is not waited for as long as one alone."""
+        if len(self._runtime.view.controllers) < 2:
+            return self._patience
+        request_ms = min(self._patience.request_ms, _CONTROLLER_MS)
+        return msgspec.structs.replace(self._patience, request_ms=request_ms)
 
     async def list_topics(self, *, internal: bool = False) -> dict[str, int]:
         """Return the topics, each with its number of partitions."""
@@ -157,7 +167,7 @@ class AsyncAdmin(TransactionAdmin):
         view = self._runtime.view
         reply: ConfigsDescribed = await call_patiently(
             self._runtime,
-            lambda: next(iter(view.image.nodes), NO_NODE),
+            view.any_node,
             f"describing the settings of topic {topic!r}",
             DescribeConfigs,
             topic,
@@ -238,6 +248,7 @@ class AsyncAdmin(TransactionAdmin):
 
 
 _NONE = ErrorCode.NONE
+_CONTROLLER_MS = 5000
 _DONE_BEFORE: dict[type, tuple[ErrorCode, ...]] = {
     CreateTopics: (ErrorCode.TOPIC_ALREADY_EXISTS,),
     DeleteTopics: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,),

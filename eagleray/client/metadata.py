@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from eagleray.client.runtime import ClientRuntime
 
 _REFRESH_PAUSE_MS: Final = 20
+_SILENCE_MS: Final = 2000
+"""How long one node may be silent before the next is asked: its machine may be gone, and nobody says so then."""
 
 
 class ClusterView:
     """The newest image that any node has given, and tables made from it for those who send.
 
     Owns: the image. One question to the cluster is under way at a time, whoever asks for it, to one node after the
-    other; an image older than the one that is known is ignored. Stale tables do no harm: who is not the leader says so.
+    other until one answers; an image older than the one that is known is ignored. Stale tables do no harm: who is not
+    the leader says so.
     """
 
     def __init__(self, runtime: ClientRuntime, image: MetadataImage) -> None:
@@ -39,8 +43,13 @@ class ClusterView:
         self.partitions: dict[str, tuple[TopicPartition, ...]] = {}
         self._wanted_by: list[Callable[[], None]] = []
         self._is_asking = False
+        self._is_closed = False
         self._pause: Timer | None = None
+        self._silence: Timer | None = None
         self._turn = 0
+        self._question = 0
+        self._nodes_left = 0
+        self._controller_turn = 0
         self.update(image)
 
     # The image
@@ -62,12 +71,25 @@ class ClusterView:
         """Return the epoch of a partition's leader, -1 where it is not known."""
         return self.image.leader_epoch_of(partition)
 
+    @property
+    def controllers(self) -> list[int]:
+        """The nodes of which one takes changes of topics."""
+        return sorted(node_id for node_id, node in self.image.nodes.items() if Role.CONTROLLER in node.roles)
+
     def controller(self) -> int:
-        """Return the node that takes changes of topics."""
-        for node_id, node in self.image.nodes.items():
-            if Role.CONTROLLER in node.roles:
-                return node_id
-        return NO_NODE
+        """Return the node that takes changes of topics, as far as one knows."""
+        controllers = self.controllers
+        return controllers[self._controller_turn % len(controllers)] if controllers else NO_NODE
+
+    def try_next_controller(self) -> None:
+        """Take another node for the controller: this one said that it is not, or nothing."""
+        self._controller_turn += 1
+
+    def any_node(self) -> int:
+        """Return some node, another each time."""
+        nodes = sorted(self.image.nodes)
+        self._turn += 1
+        return nodes[self._turn % len(nodes)] if nodes else NO_NODE
 
     def transaction_partition(self, transactional_id: str) -> TopicPartition | None:
         """Return the partition of the transaction log whose leader coordinates a transactional id."""
@@ -92,11 +114,11 @@ class ClusterView:
         return NO_NODE if partition is None else self.leaders[partition]
 
     def any_transaction_coordinator(self) -> int:
-        """Return some node that gives out producer ids."""
-        for partition in self.partitions.get(TRANSACTION_STATE, ()):
-            if self.leaders[partition] != NO_NODE:
-                return self.leaders[partition]
-        return NO_NODE
+        """Return some node that gives out producer ids, another each time where there are several."""
+        led_by = {self.leaders[partition] for partition in self.partitions.get(TRANSACTION_STATE, ())}
+        coordinators = sorted(led_by - {NO_NODE})
+        self._turn += 1
+        return coordinators[self._turn % len(coordinators)] if coordinators else NO_NODE
 
     # Refreshing
 
@@ -114,15 +136,34 @@ class ClusterView:
             self._pause = self._runtime.later(_REFRESH_PAUSE_MS, self._on_nobody)
             return
         self._is_asking = True
-        self._turn += 1
-        self._runtime.ask(nodes[self._turn % len(nodes)], self._on_reply, GetMetadata)
+        self._nodes_left = len(nodes)
+        self._ask_next()
 
-    def _on_reply(self, reply: Any) -> None:  # noqa: ANN401 - a reply, or None
-        self._is_asking = False
-        if type(reply) is MetadataAnswered and reply.error_code is ErrorCode.NONE and reply.image is not None:
+    def _ask_next(self) -> None:
+        self._nodes_left -= 1
+        self._question += 1
+        on_reply = partial(self._on_reply, self._question)
+        self._silence = self._runtime.later(_SILENCE_MS, partial(on_reply, None))
+        self._runtime.ask(self.any_node(), on_reply, GetMetadata)
+
+    def _on_reply(self, question: int, reply: Any) -> None:  # noqa: ANN401 - a reply, or None
+        is_answer = type(reply) is MetadataAnswered and reply.error_code is ErrorCode.NONE and reply.image is not None
+        if is_answer:
             self.update(reply.image)
+        if question != self._question or not self._is_asking or self._is_closed:
+            return
+        self._stop_waiting()
+        if not is_answer and self._nodes_left > 0:
+            self._ask_next()
+            return
+        self._is_asking = False
         self._pause = self._runtime.later(_REFRESH_PAUSE_MS, self._pause_over)
         self._answer_all()
+
+    def _stop_waiting(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
 
     def _on_nobody(self) -> None:
         """Nobody is known who could be asked; whoever waits may look for somebody."""
@@ -141,6 +182,8 @@ class ClusterView:
 
     def close(self) -> None:
         """Stop asking."""
+        self._is_closed = True
+        self._stop_waiting()
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None

@@ -35,7 +35,7 @@ def _running_cluster(connection: Connection) -> Iterator[Cluster]:
     prepare_to_join(connection)
     address = records.address_of(connection)
     # Ray takes a second to load, and `--help` needs none of it.
-    from eagleray.actors.starting import ClusterNotFound  # noqa: PLC0415
+    from eagleray.actors.finding import ClusterNotFound  # noqa: PLC0415
     from eagleray.api import connect  # noqa: PLC0415
     from eagleray.cli import session  # noqa: PLC0415
     from eagleray.cli.complaints import Complaint  # noqa: PLC0415

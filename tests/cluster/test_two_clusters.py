@@ -6,7 +6,7 @@ import pytest
 
 import eagleray
 from eagleray.actors.lanes import direct
-from eagleray.actors.starting import ClusterNotFound
+from eagleray.actors.finding import ClusterNotFound
 from tests.support.clusters import admin_of, check, fresh
 
 pytestmark = pytest.mark.slow

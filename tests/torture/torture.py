@@ -13,7 +13,8 @@ import msgspec
 import ray
 
 from eagleray import aio
-from eagleray.actors.starting import Contact, find_cluster
+from eagleray.actors.contact import Contact
+from eagleray.actors.finding import find_cluster
 from eagleray.client.cluster import AsyncCluster
 from tests.support.history import History, gather, read_events
 from tests.support.history_checker import COMMITTED, UNCOMMITTED, check

@@ -6,9 +6,10 @@ import socket
 
 import pytest
 
+from eagleray.actors.machines import CannotStart
 from eagleray.actors.ports import PortRange, ports_to_try
 from eagleray.actors.spec import NodeSpec
-from eagleray.actors.starting import CannotStart, start_cluster
+from eagleray.actors.starting import start_cluster
 from eagleray.actors.supervision import separate_layout
 from tests.support.nodes import COLOCATED, NodesInProcess
 

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from eagleray.broker.controller.events import CreateTopics, DeleteTopics
+from eagleray.broker.controller.events import CreateTopics, DeleteTopics, TopicResult, TopicsAnswered
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.partitions.events import Produce, TransactionVerified
 from eagleray.client.admin import AsyncAdmin
@@ -33,7 +33,7 @@ from tests.support.client_helpers import (
     poll_values,
     settled,
 )
-from tests.support.client_world import CONTROLLER, COORDINATOR, Fate, in_world
+from tests.support.client_world import CONTROLLER, COORDINATOR, LEADER_A, Fate, in_world
 
 
 def test_a_topic_is_there_to_use_when_creating_it_returns():
@@ -85,6 +85,48 @@ def test_a_cluster_without_a_controller_is_named_after_the_patience_is_over():
         assert isinstance(error, NotConnected)
         assert "creating topic 'new'" in str(error)
         assert world.loop.time() < 1
+
+    in_world(main)
+
+
+def say_not_controller(on_reply, request_type, *fields):
+    (topics,) = fields
+    refused = (TopicResult(topics[0].name, ErrorCode.NOT_CONTROLLER),)
+    asyncio.get_running_loop().call_soon(on_reply, TopicsAnswered(1, refused))
+
+
+def say_nothing(on_reply, *request):
+    asyncio.get_running_loop().call_soon(on_reply, None)
+
+
+def be_silent(on_reply, *request):
+    """Its machine is gone."""
+
+
+@pytest.mark.parametrize("instead", [say_not_controller, say_nothing, be_silent])
+def test_another_controller_is_asked_where_one_is_none_or_gone(instead):
+    async def main(world, runtime):
+        nodes = dict(world.image.nodes)
+        nodes[LEADER_A] = msgspec.structs.replace(nodes[LEADER_A], roles=("controller", "leader"))
+        world.image = msgspec.structs.replace(world.image, nodes=nodes)
+        view, ask = runtime.view, runtime.ask
+        view.update(world.image)
+        view.try_next_controller()
+        assert (view.controllers, view.controller()) == ([CONTROLLER, LEADER_A], LEADER_A)
+        asked = []
+
+        def other_controllers(node_id, on_reply, request_type, *fields):
+            if request_type is CreateTopics:
+                asked.append(node_id)
+                if node_id == LEADER_A:
+                    instead(on_reply, request_type, *fields)
+                    return
+            ask(node_id, on_reply, request_type, *fields)
+
+        runtime.ask = other_controllers
+        await AsyncAdmin(runtime).create_topic("new", partitions=1)
+        assert asked == [LEADER_A, CONTROLLER]
+        assert world.loop.time() < 6
 
     in_world(main)
 

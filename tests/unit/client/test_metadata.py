@@ -4,10 +4,11 @@ import asyncio
 
 import msgspec
 
-from eagleray.broker.controller.events import GetMetadata
+from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
 from eagleray.broker.controller.image import EMPTY_IMAGE
 from eagleray.client.errors import NotConnected, TopicNotFound
 from eagleray.client.runtime import ClientRuntime
+from eagleray.protocol.errors import ErrorCode
 from tests.support.client_helpers import ORDERS, a_producer, outcome
 from tests.support.client_world import CONTROLLER, LEADER_A, Fate, in_world
 
@@ -38,6 +39,58 @@ def test_a_question_without_an_answer_still_lets_those_go_on_who_asked():
         world.network.plan(GetMetadata, Fate.REPLY_LOST)
         await runtime.view.refreshed()
         assert world.loop.time() < 1
+
+    in_world(main)
+
+
+def test_the_next_node_is_asked_where_one_does_not_answer_and_nobody_is_told():
+    async def main(world, runtime):
+        for node_id in set(world.nodes) - {LEADER_A}:
+            world.kill(node_id)
+        world.image = msgspec.structs.replace(world.image, version=world.image.version + 1)
+        await runtime.view.refreshed()
+        assert runtime.view.image.version == world.image.version
+
+    in_world(main)
+
+
+def test_a_machine_that_is_gone_without_a_word_is_not_waited_for():
+    async def main(world, runtime):
+        asked, ask = [], runtime.ask
+
+        def lose_in_silence(node_id, *request):
+            asked.append(node_id)
+            if node_id == LEADER_A:
+                ask(node_id, *request)
+
+        runtime.ask = lose_in_silence
+        await runtime.view.refreshed()
+        assert asked[-1] == LEADER_A
+        assert len(asked) > 1
+        assert world.loop.time() < 2.1 * len(asked)
+
+    in_world(main)
+
+
+def test_an_answer_that_comes_late_counts_and_lets_nobody_go_on_twice():
+    async def main(world, runtime):
+        replies, ask = [], runtime.ask
+        newer = msgspec.structs.replace(world.image, version=world.image.version + 5)
+
+        def hold_the_first(node_id, on_reply, *request):
+            if not replies:
+                replies.append(on_reply)
+            else:
+                ask(node_id, on_reply, *request)
+
+        runtime.ask = hold_the_first
+        told = []
+        runtime.view.refresh(lambda: told.append(True))
+        await asyncio.sleep(5)
+        replies[0](MetadataAnswered(1, ErrorCode.NONE, newer))
+        assert runtime.view.image is newer
+        await asyncio.sleep(5)
+        assert told == [True]
 
     in_world(main)
 

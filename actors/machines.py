@@ -1,0 +1,178 @@
+"""Machines: the Ray nodes that a cluster is spread over, and which of them has which place.
+
+A machine is known by its address, which stays when its Ray node is started anew; the id of a Ray node does not. Its
+place, from 0 on, says which nodes run there and where their data are, and must never change: so it is written into the
+data directory of the machine that starts the cluster, as a line with the address for each place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+import ray
+
+from eagleray.actors.spec import CONTROLLER_NODE_ID
+from eagleray.broker.controller.nodes import FIRST_DEDICATED_NODE_ID, PlannedNode, Role
+from eagleray.broker.filesystem import LocalFileSystem, write_atomically
+
+NODES_OF_A_MACHINE: Final = 100
+"""How many node ids each machine has."""
+
+MOST_MACHINES: Final = FIRST_DEDICATED_NODE_ID // NODES_OF_A_MACHINE
+QUORUM: Final = 3
+"""How many machines have a controller, where there are so many: one of them may be lost."""
+
+MachineCount: TypeAlias = int | Literal["all"] | None
+"""How many machines: a number, every Ray node, or as many as the data directory is for, which is 1 when it is new."""
+
+_FILE: Final = "machines"
+_A_LITTLE: Final = 0.0001
+"""The least that Ray counts: each Ray node has 1 of the resource that is named for its address."""
+
+
+class CannotStart(Exception):
+    """A cluster cannot be started as it was asked for; the text says why and what to do."""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """One machine of a cluster."""
+
+    address: str
+    index: int = 0
+
+    @property
+    def first_node_id(self) -> int:
+        """The first of its hundred node ids, which is that of a node in every layout."""
+        return self.index * NODES_OF_A_MACHINE
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """What an actor asks Ray for to be run there, and to be started there again whenever the machine is back."""
+        return {f"node:{self.address}": _A_LITTLE}
+
+
+def data_dir_of(data_dir: str, machine: Machine, count: int) -> str:
+    """Where a machine's nodes keep their data: with several, each has a folder, so that they may share a disk."""
+    return data_dir if count == 1 else f"{data_dir}/machine-{machine.index}"
+
+
+# Which machines
+
+
+def choose(wanted: MachineCount, known: Sequence[str], alive: Sequence[str]) -> tuple[Machine, ...]:
+    """Choose the machines of a cluster: those that it has, each in its place, and then others, this one first.
+
+    `known` are the addresses that the data directory was used with, and `alive` those of the Ray nodes that there are,
+    beginning with this one. Raises CannotStart.
+    """
+    count = _count(wanted, known, alive)
+    gone = [address for address in known if address not in alive]
+    if gone:
+        raise CannotStart(
+            f"this data directory is that of a cluster on {_listed(known)}; Ray has no node at {_listed(gone)}, "
+            f"only at {_listed(alive)}. Start Ray there; a machine that has another address now is to be named in the "
+            f"file `{_FILE}` of the data directory, in its old place"
+        )
+    if count < len(known):
+        raise CannotStart(
+            f"this data directory is that of a cluster on {len(known)} machines, {_listed(known)}; "
+            f"it cannot be started on {count}"
+        )
+    if count > len(alive):
+        raise CannotStart(
+            f"{count} machines were asked for, and Ray has {_counted(len(alive), 'node')}, at {_listed(alive)}; "
+            "add some with `ray start --address=…` on each machine, or ask for fewer"
+        )
+    if count > MOST_MACHINES:
+        raise CannotStart(f"{count} machines were asked for; a cluster has {MOST_MACHINES} at the most")
+    others = [address for address in alive if address not in known]
+    addresses = (*known, *others)[:count]
+    return tuple(Machine(address, index) for index, address in enumerate(addresses))
+
+
+def _count(wanted: MachineCount, known: Sequence[str], alive: Sequence[str]) -> int:
+    if wanted is None:
+        return len(known) or 1
+    if wanted == "all":
+        return min(len(alive), MOST_MACHINES)
+    if wanted < 1:
+        raise CannotStart(f"{wanted} machines were asked for; expected 1 or more")
+    return wanted
+
+
+def _listed(addresses: Sequence[str]) -> str:
+    return ", ".join(addresses)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def alive_addresses() -> tuple[str, ...]:
+    """The addresses of all Ray nodes that are alive, that of this process first, each once."""
+    nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call] # Ray has not typed it
+    here = ray.get_runtime_context().get_node_id()
+    nodes.sort(key=lambda node: (node["NodeID"] != here, node["NodeManagerAddress"]))
+    return tuple(dict.fromkeys(str(node["NodeManagerAddress"]) for node in nodes))
+
+
+# What the data directory says
+
+
+def known_machines(data_dir: str) -> tuple[str, ...]:
+    """The machines that a data directory was used with; none where it is new, or that of a cluster on one machine."""
+    file_system, path = LocalFileSystem(), f"{data_dir}/{_FILE}"
+    return tuple(file_system.read_bytes(path).decode().split()) if file_system.exists(path) else ()
+
+
+def remember(data_dir: str, machines: Sequence[Machine]) -> None:
+    """Write down which machine has which place; for a single one there is nothing to mix up."""
+    if len(machines) == 1:
+        return
+    if os.path.isdir(f"{data_dir}/nodes"):
+        raise CannotStart(
+            f"the data directory {data_dir} is that of a cluster on one machine, which cannot be spread over "
+            f"{len(machines)}; start it on one, or choose another directory"
+        )
+    lines = "".join(f"{machine.address}\n" for machine in machines)
+    write_atomically(LocalFileSystem(), f"{data_dir}/{_FILE}", lines.encode())
+
+
+# Which nodes on each
+
+
+def spread(layout: Sequence[PlannedNode], machines: Sequence[Machine], *, controllers: int) -> tuple[PlannedNode, ...]:
+    """Plan the nodes of a layout on each machine, with a controller on so many of them, the first.
+
+    A node of a single machine names none: the cluster may be somewhere else the next time.
+    """
+    if len(machines) == 1:
+        return tuple(layout)
+    return tuple(
+        PlannedNode(_node_id(machine, node), roles, machine=machine.address)
+        for machine in machines
+        for node in layout
+        if (roles := _roles(node, has_controller=machine.index < controllers))
+    )
+
+
+def _node_id(machine: Machine, node: PlannedNode) -> int:
+    assert 0 <= node.node_id < NODES_OF_A_MACHINE, "layouts have fewer nodes than a machine has ids"
+    return machine.first_node_id + node.node_id
+
+
+def _roles(node: PlannedNode, *, has_controller: bool) -> tuple[str, ...]:
+    return tuple(role for role in node.roles if has_controller or role != Role.CONTROLLER)
+
+
+def controllers_among(machine_count: int) -> int:
+    """How many of so many machines have a controller: two could not do without each other, and one can."""
+    return QUORUM if machine_count >= QUORUM else 1
+
+
+def controllers_of(plan: Sequence[PlannedNode]) -> tuple[int, ...]:
+    """The nodes of which one is the controller."""
+    return tuple(node.node_id for node in plan if Role.CONTROLLER in node.roles) or (CONTROLLER_NODE_ID,)

@@ -1,0 +1,81 @@
+"""A cluster on three machines: it starts, serves, says where it is, and a machine that was lost comes back."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import eagleray
+from eagleray.actors.machines import CannotStart
+from tests.support.clusters import SETTINGS, check, until_back, until_running
+from tests.support.machines import three_machines
+
+MESSAGES = [b"%d" % number for number in range(30)]
+
+
+@pytest.fixture(scope="module")
+def machines():
+    with three_machines() as machines:
+        yield machines
+
+
+@pytest.fixture
+def cluster(machines, tmp_path):
+    options = {"layout": "colocated", "leaders": 1, "config": SETTINGS}
+    with eagleray.start(str(tmp_path), name="spread", address=machines.address, machines=3, **options) as cluster:
+        yield cluster
+
+
+def produce(cluster, topic, values):
+    with cluster.producer() as producer:
+        for number, value in enumerate(values):
+            producer.send(topic, value, partition=number % 3)
+
+
+def status(machines, *options):
+    command = (sys.executable, "-m", "eagleray", "status", "--name", "spread", "--address", machines.address, *options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=True).stdout
+
+
+def test_three_machines_serve_and_come_back(machines, cluster, tmp_path):
+    first, second, third = machines.addresses
+    nodes = until_running(cluster)
+    assert [(node["node_id"], node["machine"], node["host"]) for node in nodes] == [
+        (0, first, first),
+        (100, second, second),
+        (200, third, third),
+    ]
+    assert sorted(os.listdir(tmp_path)) == ["machine-0", "machine-1", "machine-2", "machines", "token"]
+
+    cluster.admin.create_topic("orders", partitions=3)
+    leaders = [partition.leader for partition in cluster.admin.describe_topic("orders").partitions]
+    assert sorted(leaders) == [0, 100, 200]
+    produce(cluster, "orders", MESSAGES)
+    check(cluster, "orders", MESSAGES)
+
+    described = json.loads(status(machines, "--json"))
+    assert [node["machine"] for node in described["nodes"]] == machines.addresses
+    assert len({node["ray_node"] for node in described["nodes"]}) == 3
+    assert all(address in status(machines) for address in machines.addresses)
+
+    lost = [node for node in nodes if node["machine"] == second]
+    machines.kill_machine(1)
+    machines.until_lost(1)
+    # What the others lead goes on, whoever asks, and the lost node is still a part of the cluster.
+    with eagleray.connect("spread") as other, other.producer() as producer:
+        for partition, leader in enumerate(leaders):
+            if leader != 100:
+                producer.send("orders", b"meanwhile", partition=partition)
+    assert [node["registered"] for node in cluster.nodes()] == [True, False, True]
+
+    machines.start_machine(1)
+    (back,) = until_back(cluster, lost)
+    assert (back["machine"], back["port"]) == (second, lost[0]["port"])
+    check(cluster, "orders", [*MESSAGES, b"meanwhile", b"meanwhile"])
+
+
+def test_what_cannot_be_is_said_before_anything_starts(machines, tmp_path):
+    with pytest.raises(CannotStart, match="4 machines were asked for, and Ray has 3 nodes"):
+        eagleray.start(str(tmp_path), name="four", address=machines.address, machines=4)

@@ -1,0 +1,159 @@
+"""Which machines a cluster is on, in which place each, and which nodes it has there."""
+
+import pytest
+
+from eagleray.actors.lanes.peers import Lane
+from eagleray.actors.machines import (
+    CannotStart,
+    Machine,
+    choose,
+    controllers_among,
+    controllers_of,
+    known_machines,
+    remember,
+    spread,
+)
+from eagleray.actors.starting import bootstrap_nodes
+from eagleray.actors.supervision import ClusterSpec, colocated_layout, separate_layout
+from eagleray.broker.controller.nodes import PlannedNode
+
+ALIVE = ("a", "b", "c")
+
+
+def machines(*addresses):
+    return tuple(Machine(address, index) for index, address in enumerate(addresses))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "known", "expected"),
+    [
+        (None, (), "a"),
+        (1, (), "a"),
+        (2, (), "ab"),
+        ("all", (), "abc"),
+        # What a data directory says stands, wherever the cluster is started.
+        (None, "ca", "ca"),
+        (2, "ca", "ca"),
+        (3, "ca", "cab"),
+        ("all", "cb", "cba"),
+    ],
+)
+def test_machines_keep_their_places(wanted, known, expected):
+    assert choose(wanted, tuple(known), ALIVE) == machines(*expected)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "known", "complaint"),
+    [
+        (4, (), "4 machines were asked for, and Ray has 3 nodes, at a, b, c"),
+        (0, (), "expected 1 or more"),
+        (-1, (), "expected 1 or more"),
+        (1, "ab", "that of a cluster on 2 machines, a, b; it cannot be started on 1"),
+        (2, "ax", "that of a cluster on a, x; Ray has no node at x, only at a, b, c"),
+        (None, "x", "Ray has no node at x"),
+    ],
+)
+def test_what_cannot_be_chosen_says_why(wanted, known, complaint):
+    with pytest.raises(CannotStart, match=complaint):
+        choose(wanted, tuple(known), ALIVE)
+
+
+def test_there_are_ids_for_ten_machines():
+    alive = tuple(f"10.0.0.{number}" for number in range(12))
+    assert len(choose("all", (), alive)) == 10
+    with pytest.raises(CannotStart, match="10 at the most"):
+        choose(11, (), alive)
+
+
+def test_places_are_written_down(tmp_path):
+    assert known_machines(str(tmp_path)) == ()
+    remember(str(tmp_path), machines("b", "a"))
+    assert known_machines(str(tmp_path)) == ("b", "a")
+
+
+def test_one_machine_is_not_written_down(tmp_path):
+    remember(str(tmp_path), machines("a"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cluster_of_one_machine_cannot_be_spread(tmp_path):
+    (tmp_path / "nodes").mkdir()
+    with pytest.raises(CannotStart, match="that of a cluster on one machine"):
+        remember(str(tmp_path), machines("a", "b"))
+    assert known_machines(str(tmp_path)) == ()
+
+
+# Nodes
+
+
+def test_each_machine_has_the_layout_and_the_first_ones_a_controller():
+    planned = spread(separate_layout(leaders=1), machines(*"abcd"), controllers=3)
+    roles = {node.node_id: node.roles for node in planned}
+    assert [node_id for node_id, (role,) in roles.items() if role == "controller"] == [0, 100, 200]
+    for first in (0, 100, 200, 300):
+        assert [roles[first + local] for local in (1, 2, 10, 20, 30)] == [
+            ("allocator",),
+            ("markers",),
+            ("coordinator",),
+            ("groups",),
+            ("leader",),
+        ]
+    assert len(planned) == 4 * 5 + 3
+    assert {node.node_id // 100: node.machine for node in planned} == dict(enumerate("abcd"))
+    assert controllers_of(planned) == (0, 100, 200)
+
+
+def test_a_colocated_node_without_controller_has_all_the_rest():
+    first, second, third = spread(colocated_layout(nodes=1), machines(*"abc"), controllers=1)
+    assert (first.node_id, second.node_id, third.node_id) == (0, 100, 200)
+    assert set(first.roles) - set(second.roles) == {"controller"}
+    assert second.roles == third.roles
+
+
+def test_one_machine_has_the_layout_as_it_is():
+    layout = separate_layout(leaders=2)
+    assert spread(layout, machines("a"), controllers=1) == layout
+
+
+@pytest.mark.parametrize(("count", "controllers"), [(1, 1), (2, 1), (3, 3), (4, 3), (10, 3)])
+def test_controllers_are_as_many_as_can_lose_one(count, controllers):
+    assert controllers_among(count) == controllers
+
+
+def test_clients_begin_with_a_node_of_each_machine():
+    planned = spread(separate_layout(leaders=2), machines(*"ab"), controllers=1)
+    assert bootstrap_nodes(planned) == (30, 130)
+    assert bootstrap_nodes(colocated_layout(nodes=2)) == (0,)
+
+
+# What a node is told
+
+
+def spec(*addresses, **settings):
+    return ClusterSpec(
+        name="c",
+        data_dir="/data",
+        host="given",
+        token=b"",
+        settings={},
+        lane=Lane.RAY,
+        machines=machines(*addresses),
+        **settings,
+    )
+
+
+def test_nodes_of_several_machines_listen_and_write_each_on_its_own():
+    told = spec("a", "b", controllers=(0, 100)).node(PlannedNode(130, ("leader",), machine="b"))
+    assert (told.machine, told.host, told.data_dir, told.controllers) == ("b", "b", "/data/machine-1", (0, 100))
+
+
+def test_node_of_the_only_machine_is_where_it_was_before():
+    told = spec("a").node(PlannedNode(30, ("leader",)))
+    assert (told.machine, told.host, told.data_dir) == ("", "given", "/data")
+
+
+def test_actors_ask_for_the_address_of_their_machine():
+    cluster = spec("a", "b")
+    planned = PlannedNode(130, ("leader",), machine="b")
+    assert cluster.machine_of(planned).resources == {"node:b": 0.0001}
+    assert cluster.machine_of(PlannedNode(1000, ("leader",))).address == "a"
