@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA, 0)
-_SWEEP_INTERVAL_MS: Final = 60_000
 _SNAPSHOT_INTERVAL: Final = 2000
 """How many records may follow an image before the next is written and what was before it is deleted."""
 
@@ -58,7 +57,6 @@ class ControllerShell(Shell):
         self._log.advance_high_watermark(self._log.log_end_offset)
         self._epoch = self._log.epochs.latest_epoch + 1
         self._snapshot_offset = self._log.log_start_offset
-        self._next_sweep_ms = host.now_ms() + _SWEEP_INTERVAL_MS
         self._is_resumed = False
         self._machine = Controller(
             controller_config(host.spec.settings),
@@ -144,17 +142,6 @@ class ControllerShell(Shell):
             return
         self._snapshot_offset = offset
 
-    def _sweep(self) -> None:
-        """Now and then, remove what is left on the disk of topics that were deleted."""
-        now_ms = self.host.now_ms()
-        if now_ms < self._next_sweep_ms:
-            return
-        self._next_sweep_ms = now_ms + _SWEEP_INTERVAL_MS
-        topics = self._machine.image.topics
-        removed = self._logs.remove_orphans(lambda topic: topic in topics or topic == CLUSTER_METADATA)
-        if removed:
-            _log.info("removed what was left of %s", ", ".join(removed))
-
     # Its life
 
     def tick(self) -> None:
@@ -162,7 +149,6 @@ class ControllerShell(Shell):
         self._resume()
         self.handle([Tick()])
         self._snapshot()
-        self._sweep()
 
     def close(self) -> None:
         """Close the log."""

@@ -7,7 +7,7 @@ import fcntl
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from eagleray.broker.filesystem import LocalFileSystem, write_atomically
@@ -147,13 +147,15 @@ class Logs:
 
     # Housekeeping
 
-    def remove_orphans(self, is_known: Callable[[str], bool]) -> list[str]:
-        """Remove what is left of topics that nobody knows any more, unless somebody still has it open.
+    def on_disk(self) -> list[str]:
+        """The names of all logs that there are files of, whoever has them."""
+        logs = f"{self._data_dir}/logs"
+        return self._file_system.list_directory(logs) if self._file_system.exists(logs) else []
 
-        A leader removes the logs of a deleted topic itself; one that was not there to hear of it could not.
-        """
+    def remove_unused(self, names: Iterable[str]) -> list[str]:
+        """Remove logs, unless somebody has them open; return which were removed."""
         removed = []
-        for name in self._orphans(is_known):
+        for name in names:
             try:
                 lock = DirectoryLock(self._lock_path(name))
             except PartitionLocked:
@@ -163,11 +165,6 @@ class Logs:
             lock.release()
             removed.append(name)
         return removed
-
-    def _orphans(self, is_known: Callable[[str], bool]) -> list[str]:
-        logs = f"{self._data_dir}/logs"
-        names = self._file_system.list_directory(logs) if self._file_system.exists(logs) else []
-        return [name for name in names if not is_known(name.rpartition("-")[0])]
 
     def _lock_path(self, name: str) -> str:
         return f"{self._data_dir}/locks/{name}.lock"

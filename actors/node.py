@@ -27,6 +27,7 @@ from eagleray.actors.roles import SHELLS
 from eagleray.actors.settings import listener_config
 from eagleray.actors.shell import Shell, Supervisor
 from eagleray.actors.spec import CONTROLLER_NODE_ID, NodeSpec
+from eagleray.actors.sweeping import Sweeper
 from eagleray.actors.wire.listener import Listener
 from eagleray.broker.controller.events import FollowMetadata, NodeRegistration, RegisterNode
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
@@ -41,6 +42,9 @@ _log = logging.getLogger(__name__)
 
 _TICK_S: Final = 0.05
 _FOLLOW_MS: Final = 10_000
+_INFORMED_MS: Final = 2 * _FOLLOW_MS
+"""Who follows the metadata hears at least so often that nothing has changed."""
+
 _RETRY_S: Final = 0.1
 _EXIT_STATUS: Final = 70
 _SESSION_BITS: Final = 30
@@ -65,8 +69,10 @@ class Node:
         self._lives: Lives | None = None
         self._known_incarnation = -1
         self._following: asyncio.Task[None] | None = None
+        self._followed_ms = -_INFORMED_MS
         self.peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=spec.lane)
         self.replicas = Replicas(self, is_lazy=INTERNAL_TOPICS.__contains__)
+        self._sweeper = Sweeper(self.replicas.logs, spec.machine, self.steady_ms())
         self._shells: list[Shell] = [SHELLS[role](self) for role in spec.roles]
         self.sessions = Sessions(self._receivers(), first_session=secrets.randbits(_SESSION_BITS))
         self.peers.add_local(spec.node_id, self.sessions)
@@ -186,6 +192,9 @@ class Node:
                 self.replicas.tick()
                 for shell in self._shells:
                     shell.tick()
+                steady_ms = self.steady_ms()
+                if steady_ms - self._followed_ms < _INFORMED_MS:
+                    self._sweeper.sweep(self.image, steady_ms)
             except Exception as error:  # noqa: BLE001 - the state may be anything now
                 self.fail(error)
 
@@ -224,6 +233,7 @@ class Node:
         followed = await self.peers.call(CONTROLLER_NODE_ID, FollowMetadata, self.image.version, _FOLLOW_MS)
         if followed.error_code is not ErrorCode.NONE:
             raise Unanswered(f"the controller answered {followed.error_code.name}")
+        self._followed_ms = self.steady_ms()
         image = follow(self.image, followed)
         if image is not self.image:
             self._take(image)

@@ -14,7 +14,7 @@ from eagleray.actors.shell import Host
 from eagleray.broker.controller.events import ChangeIsr, NodeBeat
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.machines import has_several_machines
-from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.controller.topics import PartitionImage, TopicImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogError
 from eagleray.broker.replication.electing import Rules
@@ -76,6 +76,7 @@ class Replicas:
         self._pushing: set[TopicPartition] = set()
         self._unopened: set[TopicPartition] = set()
         self._early: list[tuple[int, PushRecords]] = []
+        self._rules: dict[str, tuple[dict[str, str], int]] = {}
         self._next_beat_ms = 0
         self._has_others = False
         self.loading: set[TopicPartition] = set()
@@ -161,8 +162,15 @@ class Replicas:
     def _learn(self, partition: TopicPartition, state: PartitionImage) -> None:
         image, replica = self._host.image, self._replicas[partition]
         lives = {node_id: node.incarnation for node_id, node in image.nodes.items()}
-        least = Rules.of(image.topics[partition.topic]).min_insync_replicas
+        least = self._least_in_sync(image.topics[partition.topic])
         self._do(partition, lambda: replica.learn(state, lives, least, self._host.steady_ms()))
+
+    def _least_in_sync(self, topic: TopicImage) -> int:
+        """What the topic's settings say, which are read once for all of its partitions."""
+        known = self._rules.get(topic.name)
+        if known is None or known[0] is not topic.configs:
+            known = self._rules[topic.name] = topic.configs, Rules.of(topic).min_insync_replicas
+        return known[1]
 
     def _drop(self, partition: TopicPartition, *, is_on_machine: bool) -> None:
         """Let go of a replica, and remove its files unless another node of this machine keeps them."""

@@ -122,16 +122,3 @@ def test_a_log_that_is_closed_in_the_middle_of_a_compaction_is_left_alone(logs):
     logs.close(ORDERS)
     keep(logs, NOW_MS)
     assert open_orders(logs).log_end_offset == 100
-
-
-def test_what_is_left_of_unknown_topics_is_removed_and_nothing_else(logs, tmp_path):
-    known, forgotten, in_use = (TopicPartition(topic, 3) for topic in ("known-topic", "forgotten-topic", "in-use"))
-    another = Logs(str(tmp_path), {})
-    for partition in (known, forgotten):
-        logs.open(partition, {}, TOPIC_ID, now_ms=NOW_MS)
-        logs.close(partition)
-    another.open(in_use, {}, TOPIC_ID, now_ms=NOW_MS)
-    assert logs.remove_orphans(lambda topic: topic == "known-topic") == ["forgotten-topic-3"]
-    assert sorted(os.listdir(tmp_path / "logs")) == ["in-use-3", "known-topic-3"]
-    another.close_all()
-    assert logs.remove_orphans(lambda topic: topic == "known-topic") == ["in-use-3"]
