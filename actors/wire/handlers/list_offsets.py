@@ -27,6 +27,7 @@ _EARLIEST_LOCAL: Final = -4
 _OF_TIERED_STORAGE: Final = (-5, -6)
 _NAME_SINCE: Final = {LARGEST_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
 _EPOCH_SINCE: Final = 4
+_NOT_AVAILABLE_SINCE: Final = 5
 _NOTHING_FOUND: Final = OffsetListed(0, ErrorCode.NONE)
 _UNANSWERED: Final = OffsetListed(0, ErrorCode.REQUEST_TIMED_OUT)
 
@@ -90,9 +91,13 @@ def _ask(  # noqa: PLR0917 - all of it is the question
 def _response(asked: ListOffsetsPartition, listed: OffsetListed | None, version: int) -> ListOffsetsPartitionResponse:
     if listed is None:
         listed = _UNANSWERED
+    error_code = listed.error_code
+    if error_code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_SINCE:
+        # Clients of then know nothing of it, and ask again after this one.
+        error_code = ErrorCode.LEADER_NOT_AVAILABLE
     return ListOffsetsPartitionResponse(
         asked.partition_index,
-        listed.error_code,
+        error_code,
         listed.timestamp,
         listed.offset,
         listed.leader_epoch if version >= _EPOCH_SINCE else -1,

@@ -1,4 +1,4 @@
-"""What clients ask the leader of a partition on the wire: DeleteRecords, DescribeProducers, OffsetForLeaderEpoch."""
+"""What clients ask the leader of a partition on the wire: DeleteRecords, DescribeProducers, offsets and epochs."""
 
 import pytest
 
@@ -6,6 +6,7 @@ from eagleray.actors.wire.handlers import (
     delete_records,
     describe_log_dirs,
     describe_producers,
+    list_offsets,
     offset_for_leader_epoch,
 )
 from eagleray.broker.identities import TopicPartition
@@ -18,6 +19,7 @@ from eagleray.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from eagleray.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from eagleray.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from eagleray.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -34,6 +36,18 @@ def places(world):
     here = [partition.partition for partition in ORDERS if world.image.leader_of(partition) == LEADER_A]
     elsewhere = [partition.partition for partition in ORDERS if world.image.leader_of(partition) != LEADER_A]
     return here[0], elsewhere[0]
+
+
+# ListOffsets
+
+
+@pytest.mark.parametrize(
+    ("version", "error_code"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
+)
+def test_old_clients_are_told_in_their_words_that_a_leader_does_not_know_the_end(version, error_code):
+    request = ListOffsetsRequest(-1, 0, (ListOffsetsTopic("orders", (ListOffsetsPartition(0, -1, -1),)),))
+    response = list_offsets.refuse(request, version, ErrorCode.OFFSET_NOT_AVAILABLE)
+    assert response.topics[0].partitions[0].error_code is error_code
 
 
 # DeleteRecords
