@@ -6,6 +6,7 @@ from eagleray import TopicPartition
 from tests.support.clusters import admin_of, assert_holds, fresh, group_offset
 
 ABORTED_EVERY = 5
+MINORITY = 2
 
 
 class Load:
@@ -15,11 +16,12 @@ class Load:
     its records are in the log already. Whatever a client raises ends the load with it.
     """
 
-    def __init__(self, client, *, producers=20, transactions=15, partitions=4):
+    def __init__(self, client, *, producers=20, transactions=15, partitions=4, replicas=1):
         self._client = client
         self._producers = producers
         self._transactions = transactions
         self._partitions = partitions
+        self._replicas = replicas
         self.topic = fresh("load")
         self.committed = []
         self.offsets = {}
@@ -28,7 +30,10 @@ class Load:
         self._milestones = {}
 
     async def prepare(self):
-        await admin_of(self._client).create_topic(self.topic, partitions=self._partitions)
+        configs = {"min.insync.replicas": "2"} if self._replicas > MINORITY else {}
+        await admin_of(self._client).create_topic(
+            self.topic, partitions=self._partitions, replication_factor=self._replicas, configs=configs
+        )
 
     def at(self, done, act):
         """Do something the moment this many transactions are done, while the others are under way."""
