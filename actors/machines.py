@@ -7,6 +7,7 @@ data directory of the machine that starts the cluster, as a line with the addres
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
@@ -29,6 +30,7 @@ MachineCount: TypeAlias = int | Literal["all"] | None
 """How many machines: a number, every Ray node, or as many as the data directory is for, which is 1 when it is new."""
 
 _FILE: Final = "machines"
+_FOLDER: Final = "machine-"
 _A_LITTLE: Final = 0.0001
 """The least that Ray counts: each Ray node has 1 of the resource that is named for its address."""
 
@@ -44,11 +46,6 @@ class Machine(msgspec.Struct, frozen=True):
     index: int = 0
 
     @property
-    def first_node_id(self) -> int:
-        """The first of its hundred node ids, which is that of a node in every layout."""
-        return self.index * NODES_OF_A_MACHINE
-
-    @property
     def resources(self) -> dict[str, float]:
         """What an actor asks Ray for to be run there, and to be started there again whenever the machine is back."""
         return {f"node:{self.address}": _A_LITTLE}
@@ -56,7 +53,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 def data_dir_of(data_dir: str, machine: Machine, count: int) -> str:
     """Where a machine's nodes keep their data: with several, each has a folder, so that they may share a disk."""
-    return data_dir if count == 1 else f"{data_dir}/machine-{machine.index}"
+    return data_dir if count == 1 else f"{data_dir}/{_FOLDER}{machine.index}"
 
 
 # Which machines
@@ -125,7 +122,17 @@ def alive_addresses() -> tuple[str, ...]:
 def known_machines(data_dir: str) -> tuple[str, ...]:
     """The machines that a data directory was used with; none where it is new, or that of a cluster on one machine."""
     file_system, path = LocalFileSystem(), f"{data_dir}/{_FILE}"
-    return tuple(file_system.read_bytes(path).decode().split()) if file_system.exists(path) else ()
+    if file_system.exists(path):
+        return tuple(file_system.read_bytes(path).decode().split())
+    folders = sorted(glob.glob(f"{glob.escape(data_dir)}/{_FOLDER}*"))
+    if folders:
+        # To guess would be to start another cluster beside the data of this one.
+        raise CannotStart(
+            f"{folders[0]} belongs to a cluster on several machines, and there is no {path}, which says which of them "
+            "is which; copy it from the machine that the cluster was started on, or write it: a line with the address "
+            f"of the machine with {_FOLDER}0, then that with {_FOLDER}1, and so on"
+        )
+    return ()
 
 
 def remember(data_dir: str, machines: Sequence[Machine]) -> None:
@@ -161,7 +168,7 @@ def spread(layout: Sequence[PlannedNode], machines: Sequence[Machine], *, contro
 
 def _node_id(machine: Machine, node: PlannedNode) -> int:
     assert 0 <= node.node_id < NODES_OF_A_MACHINE, "layouts have fewer nodes than a machine has ids"
-    return machine.first_node_id + node.node_id
+    return machine.index * NODES_OF_A_MACHINE + node.node_id
 
 
 def _roles(node: PlannedNode, *, has_controller: bool) -> tuple[str, ...]:
@@ -176,3 +183,14 @@ def controllers_among(machine_count: int) -> int:
 def controllers_of(plan: Sequence[PlannedNode]) -> tuple[int, ...]:
     """The nodes of which one is the controller."""
     return tuple(node.node_id for node in plan if Role.CONTROLLER in node.roles) or (CONTROLLER_NODE_ID,)
+
+
+def locks_of(data_dir: str, machines: Sequence[Machine], plan: Sequence[PlannedNode]) -> list[str]:
+    """The lock of the first node on each machine, by which one sees whether the directory is in use."""
+    first: dict[str, int] = {}
+    for node in plan:
+        first[node.machine] = min(node.node_id, first.get(node.machine, node.node_id))
+    folders = {
+        "" if len(machines) == 1 else each.address: data_dir_of(data_dir, each, len(machines)) for each in machines
+    }
+    return [f"{folders[machine]}/nodes/{node_id}.lock" for machine, node_id in first.items()]

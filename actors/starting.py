@@ -24,8 +24,8 @@ from eagleray.actors.machines import (
     alive_addresses,
     choose,
     controllers_of,
-    data_dir_of,
     known_machines,
+    locks_of,
     remember,
     spread,
 )
@@ -112,9 +112,9 @@ async def start_cluster(
     data_dir = os.path.abspath(data_dir)
     chosen = choose(machines, known_machines(data_dir), alive_addresses())
     _check_hosts(chosen, host, advertised_host)
-    _check_is_free(name, data_dir, chosen)
-    remember(data_dir, chosen)
     plan = spread(layout, chosen, controllers=CONTROLLERS)
+    _check_is_free(name, data_dir, locks_of(data_dir, chosen, plan))
+    remember(data_dir, chosen)
     spec = ClusterSpec(
         name=name,
         data_dir=data_dir,
@@ -176,14 +176,13 @@ def _check_enough(ports: PortRange | None, node_count: int) -> None:
         )
 
 
-def _check_is_free(name: str, data_dir: str, machines: tuple[Machine, ...]) -> None:
+def _check_is_free(name: str, data_dir: str, locks: list[str]) -> None:
     """Raise CannotStart where the directory cannot be had, instead of waiting for ever until it can."""
     try:
         os.makedirs(data_dir, exist_ok=True)
-        for machine in machines:
-            path = f"{data_dir_of(data_dir, machine, len(machines))}/nodes/{machine.first_node_id}.lock"
+        for path in locks:
             # The other machines have disks of their own, most of the time.
-            if len(machines) == 1 or os.path.exists(path):
+            if len(locks) == 1 or os.path.exists(path):
                 DirectoryLock(path).release()
     except PartitionLocked:
         raise CannotStart(

@@ -9,6 +9,7 @@ import pytest
 
 import eagleray
 from eagleray.actors.machines import CannotStart
+from eagleray.actors.supervision import running_nodes
 from tests.support.clusters import SETTINGS, check, until_back, until_running
 from tests.support.machines import three_machines
 
@@ -21,10 +22,15 @@ def machines():
         yield machines
 
 
+def start(ray_machines, data_dir, **options):
+    """Start a cluster with one node on each machine."""
+    options = {"layout": "colocated", "leaders": 1, "config": SETTINGS, **options}
+    return eagleray.start(str(data_dir), name="spread", address=ray_machines.address, **options)
+
+
 @pytest.fixture
 def cluster(machines, tmp_path):
-    options = {"layout": "colocated", "leaders": 1, "config": SETTINGS}
-    with eagleray.start(str(tmp_path), name="spread", address=machines.address, machines=3, **options) as cluster:
+    with start(machines, tmp_path, machines=3) as cluster:
         yield cluster
 
 
@@ -34,8 +40,9 @@ def produce(cluster, topic, values):
             producer.send(topic, value, partition=number % 3)
 
 
-def status(machines, *options):
-    command = (sys.executable, "-m", "eagleray", "status", "--name", "spread", "--address", machines.address, *options)
+def run(machines, command, *options):
+    """What a command of the program prints about the cluster."""
+    command = (sys.executable, "-m", "eagleray", command, "--name", "spread", "--address", machines.address, *options)
     return subprocess.run(command, capture_output=True, text=True, timeout=90, check=True).stdout
 
 
@@ -55,10 +62,11 @@ def test_three_machines_serve_and_come_back(machines, cluster, tmp_path):
     produce(cluster, "orders", MESSAGES)
     check(cluster, "orders", MESSAGES)
 
-    described = json.loads(status(machines, "--json"))
+    described = json.loads(run(machines, "status", "--json"))
     assert [node["machine"] for node in described["nodes"]] == machines.addresses
     assert len({node["ray_node"] for node in described["nodes"]}) == 3
-    assert all(address in status(machines) for address in machines.addresses)
+    shown = run(machines, "status")
+    assert all(address in shown for address in machines.addresses)
 
     lost = [node for node in nodes if node["machine"] == second]
     machines.kill_machine(1)
@@ -74,6 +82,33 @@ def test_three_machines_serve_and_come_back(machines, cluster, tmp_path):
     (back,) = until_back(cluster, lost)
     assert (back["machine"], back["port"]) == (second, lost[0]["port"])
     check(cluster, "orders", [*MESSAGES, b"meanwhile", b"meanwhile"])
+
+
+def test_cluster_is_found_and_stopped_without_its_first_node_and_begins_where_it_was(machines, tmp_path):
+    head, second, third = machines.addresses
+    (tmp_path / "machines").write_text(f"{second}\n{head}\n{third}\n")
+    cluster = start(machines, tmp_path)
+    assert [node["machine"] for node in cluster.nodes()] == [second, head, third]
+    cluster.admin.create_topic("orders", partitions=3)
+    produce(cluster, "orders", MESSAGES)
+
+    machines.kill_machine(1)
+    machines.until_lost(1)
+    described = json.loads(run(machines, "status", "--json"))
+    assert [(node["machine"], node["registered"]) for node in described["nodes"]] == [
+        (second, False),
+        (head, True),
+        (third, True),
+    ]
+    run(machines, "stop")
+    assert running_nodes("spread") == ()
+    cluster.close()
+
+    with pytest.raises(CannotStart, match=f"Ray has no node at {second}, only at {head}, {third}"):
+        start(machines, tmp_path)
+    machines.start_machine(1)
+    with start(machines, tmp_path) as again:
+        check(again, "orders", MESSAGES)
 
 
 def test_what_cannot_be_is_said_before_anything_starts(machines, tmp_path):

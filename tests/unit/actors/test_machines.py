@@ -10,6 +10,7 @@ from eagleray.actors.machines import (
     controllers_among,
     controllers_of,
     known_machines,
+    locks_of,
     remember,
     spread,
 )
@@ -71,6 +72,12 @@ def test_places_are_written_down(tmp_path):
     assert known_machines(str(tmp_path)) == ("b", "a")
 
 
+def test_folder_of_a_machine_without_its_place_is_not_taken_for_new(tmp_path):
+    (tmp_path / "machine-1").mkdir()
+    with pytest.raises(CannotStart, match="machine-1 belongs to a cluster on several machines"):
+        known_machines(str(tmp_path))
+
+
 def test_one_machine_is_not_written_down(tmp_path):
     remember(str(tmp_path), machines("a"))
     assert list(tmp_path.iterdir()) == []
@@ -124,6 +131,12 @@ def test_clients_begin_with_a_node_of_each_machine():
     planned = spread(separate_layout(leaders=2), machines(*"ab"), controllers=1)
     assert bootstrap_nodes(planned) == (30, 130)
     assert bootstrap_nodes(colocated_layout(nodes=2)) == (0,)
+
+
+def test_directory_is_in_use_while_the_first_node_of_a_machine_is():
+    planned = spread(separate_layout(leaders=1), machines(*"ab"), controllers=1)
+    assert locks_of("/d", machines(*"ab"), planned) == ["/d/machine-0/nodes/0.lock", "/d/machine-1/nodes/101.lock"]
+    assert locks_of("/d", machines("a"), colocated_layout(nodes=2)) == ["/d/nodes/0.lock"]
 
 
 # What a node is told

@@ -8,7 +8,7 @@ import pytest
 
 from eagleray.cli import background, records
 from eagleray.cli.complaints import Complaint
-from eagleray.cli.hosting_commands import StartRequest
+from eagleray.cli.hosting_commands import StartRequest, listen_at
 from eagleray.cli.options import Connection
 from eagleray.cli.records import ClusterRecord
 from tests.support.cli_cluster import eagleray, fail, invoke, succeed
@@ -104,6 +104,41 @@ def test_unknown_layout_is_a_usage_error(tmp_path):
     assert invoke("start", "--data-dir", tmp_path, "--layout", "round").exit_code == 2
 
 
+@pytest.mark.parametrize("machines", ["0", "-1", "some", "1.5", ""])
+def test_number_of_machines_is_checked(tmp_path, machines):
+    complaint = fail("start", "--data-dir", tmp_path, *FREE, "--machines", machines)
+    assert f"--machines is {machines!r}; expected a number from 1 on, or all." in complaint
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, ("127.0.0.1", 9092)),
+        ({"machines": 1}, ("127.0.0.1", 9092)),
+        ({"machines": 3}, (None, 9092)),
+        ({"machines": "all"}, (None, 9092)),
+        ({"machines": 3, "listen": "0.0.0.0:1"}, ("0.0.0.0", 1)),
+    ],
+)
+def test_each_of_several_machines_listens_at_its_own_address(tmp_path, asked, expected):
+    assert listen_at(StartRequest(connection=Connection("mine"), data_dir=str(tmp_path), **asked)) == expected
+
+
+def test_data_directory_says_that_there_are_several_machines(tmp_path):
+    (tmp_path / "machines").write_text("10.0.0.1\n10.0.0.2\n")
+    assert listen_at(StartRequest(connection=Connection("mine"), data_dir=str(tmp_path))) == (None, 9092)
+
+
+def test_directory_of_several_machines_is_in_use_where_one_is(tmp_path):
+    nodes = tmp_path / "machine-1" / "nodes"
+    nodes.mkdir(parents=True)
+    (nodes / "100.lock").touch()
+    assert background.locked_by(str(tmp_path)) is None
+    with open(nodes / "100.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert background.locked_by(str(tmp_path)) == str(nodes / "100.lock")
+
+
 # In the background
 
 
@@ -113,7 +148,7 @@ def request(tmp_path, **settings):
 
 def test_background_does_what_was_asked_for(tmp_path):
     command = background.command_of(
-        request(tmp_path, leaders=3, coordinators=1, layout="colocated", settings={"flush": "commit"})
+        request(tmp_path, machines=3, leaders=3, coordinators=1, layout="colocated", settings={"flush": "commit"})
     )
     assert command[:4] == eagleray("start")
     for option, value in {
@@ -121,6 +156,7 @@ def test_background_does_what_was_asked_for(tmp_path):
         "--data-dir": str(tmp_path),
         "--listen": "127.0.0.1:0",
         "--layout": "colocated",
+        "--machines": "3",
         "--leaders": "3",
         "--coordinators": "1",
         "--config": "flush=commit",
