@@ -46,7 +46,7 @@ CONFIG = msgspec.structs.replace(
 SESSION_MS = ReplicationConfig().broker_session_timeout_ms
 NODES = [node.node_id for node in plan_of()]
 
-names = st.sampled_from(["a", "b"])
+names = st.sampled_from(["a", "b", "c"])
 node_ids = st.sampled_from(NODES)
 places = st.lists(st.sampled_from([node_id for node_id in NODES if node_id % 100 >= 30]), max_size=3)
 plans = st.sampled_from(["abc", "abc", "ab", "bc", "a"])
@@ -73,6 +73,7 @@ class ReplicatedController(RuleBasedStateMachine):
             self.register(node_id, is_new=True, has_lost=False)
         self.create("a", 2, 3)
         self.create("b", 2, 2)
+        self.create("c", 1, 1)
 
     def send(self, kind: type, *fields: object) -> None:
         self.sent[self.driver.next_request_id] = kind(self.driver.next_request_id, *fields)
@@ -106,7 +107,7 @@ class ReplicatedController(RuleBasedStateMachine):
         node = next(node for node in plan_of() if node.node_id == node_id)
         self.send(RegisterNode, registration(node, self.lives[node_id]), has_lost)
 
-    @rule(silent=st.sets(node_ids, max_size=4), elapsed_ms=st.sampled_from([500, 1500, SESSION_MS]))
+    @rule(silent=st.sets(node_ids, max_size=4), elapsed_ms=st.sampled_from([500, 1000, SESSION_MS // 2]))
     def time_passes(self, silent: set[int], elapsed_ms: int) -> None:
         """The others are heard just before the time has come."""
         self.driver.now_ms += elapsed_ms
