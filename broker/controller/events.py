@@ -9,10 +9,24 @@ import msgspec
 from eagleray.broker.controller.changes import Change
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NodeRegistration, PlannedNode
+from eagleray.broker.controller.replica_events import (
+    ChangeIsr,
+    DrainAnswered,
+    DrainNodes,
+    ElectLeaders,
+    IsrChanged,
+    ListReassignments,
+    NodeBeat,
+    NodeBeatAnswered,
+    PartitionMove,
+    PartitionResult,
+    PartitionsAnswered,
+    Reassignment,
+    ReassignmentsListed,
+    ReassignPartitions,
+)
 from eagleray.broker.controller.topics import NO_TOPIC_ID
-from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
-from eagleray.broker.replication.events import Heartbeat, HeartbeatAnswered, IsrAnswered, ProposeIsr
 from eagleray.protocol.errors import ErrorCode
 
 __all__ = [
@@ -88,20 +102,6 @@ class RegisterNode(Message, frozen=True, tag=True):
     """Whether records that it had acknowledged may be gone: its disk is another one, or lost power."""
 
 
-class NodeBeat(Message, frozen=True, tag=True):
-    """A node's heartbeat; answered by `NodeBeatAnswered`."""
-
-    request_id: int
-    heartbeat: Heartbeat
-
-
-class ChangeIsr(Message, frozen=True, tag=True):
-    """A leader wants another in-sync set; answered by `IsrChanged`."""
-
-    request_id: int
-    proposal: ProposeIsr
-
-
 class ReserveProducerIds(Message, frozen=True, tag=True):
     """An allocator wants producer ids that nobody has had; answered by `ProducerIdsReserved`."""
 
@@ -165,35 +165,6 @@ class AlterTopicConfigs(Message, frozen=True, tag=True):
     """What to add to settings that are lists, and what to take out of them."""
 
 
-class PartitionMove(Message, frozen=True):
-    """Where the replicas of a partition are to be, the preferred leader first; None: where they were before a move."""
-
-    partition: TopicPartition
-    target: tuple[int, ...] | None
-
-
-class ReassignPartitions(Message, frozen=True, tag=True):
-    """Somebody wants replicas elsewhere; each move is begun or refused on its own. Answered by `PartitionsAnswered`."""
-
-    request_id: int
-    moves: tuple[PartitionMove, ...]
-
-
-class DrainNodes(Message, frozen=True, tag=True):
-    """Somebody wants a machine, or one node, without replicas; answered by `DrainAnswered` once that has begun.
-
-    Until this is undone, or they are planned no longer, the nodes are given no new replicas.
-    """
-
-    request_id: int
-    machine: str | None = None
-    node_id: int | None = None
-    """The one node that is meant, where no machine is named."""
-
-    undo: bool = False
-    """Whether the nodes may be given replicas again; moves that are under way go on."""
-
-
 Decidable: TypeAlias = (
     PlanNodes
     | RegisterNode
@@ -230,24 +201,6 @@ class DescribeConfigs(Message, frozen=True, tag=True):
 
     request_id: int
     topic: str
-
-
-class ElectLeaders(Message, frozen=True, tag=True):
-    """Somebody wants the first replicas of partitions to lead, of some or of all; answered by `PartitionsAnswered`.
-
-    The leaders of now are asked to hand over with the answers to their heartbeats. Of all, those are answered for where
-    another should lead.
-    """
-
-    request_id: int
-    partitions: tuple[TopicPartition, ...] | None = None
-
-
-class ListReassignments(Message, frozen=True, tag=True):
-    """Somebody asks which replicas are being moved, of some partitions or of all; answered by `ReassignmentsListed`."""
-
-    request_id: int
-    partitions: tuple[TopicPartition, ...] | None = None
 
 
 class ChangesLogged(Message, frozen=True, tag=True):
@@ -329,20 +282,6 @@ class NodeRegistered(Message, frozen=True, tag=True):
     """With STALE_BROKER_EPOCH: the newest life that is known of the node, which this one has to come after."""
 
 
-class NodeBeatAnswered(Message, frozen=True, tag=True):
-    """The answer to `NodeBeat`."""
-
-    request_id: int
-    answer: HeartbeatAnswered
-
-
-class IsrChanged(Message, frozen=True, tag=True):
-    """The answer to `ChangeIsr`."""
-
-    request_id: int
-    answer: IsrAnswered
-
-
 class ProducerIdsReserved(Message, frozen=True, tag=True):
     """The answer to `ReserveProducerIds`: these are the asker's for good, whether it uses them or not."""
 
@@ -388,47 +327,6 @@ class TopicsAnswered(Message, frozen=True, tag=True):
 
     request_id: int
     results: tuple[TopicResult, ...]
-
-
-class PartitionResult(Message, frozen=True):
-    """What became of a request about one partition."""
-
-    partition: TopicPartition
-    error_code: ErrorCode
-    message: str | None = None
-
-
-class PartitionsAnswered(Message, frozen=True, tag=True):
-    """The answer to a request about partitions: one result for each, in the order in which they first occur."""
-
-    request_id: int
-    results: tuple[PartitionResult, ...]
-
-
-class Reassignment(Message, frozen=True):
-    """A partition whose replicas are being moved."""
-
-    partition: TopicPartition
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-
-
-class ReassignmentsListed(Message, frozen=True, tag=True):
-    """The answer to `ListReassignments`."""
-
-    request_id: int
-    error_code: ErrorCode
-    reassignments: tuple[Reassignment, ...] = ()
-
-
-class DrainAnswered(Message, frozen=True, tag=True):
-    """The answer to `DrainNodes`: how many partitions are being moved because of it, or why it cannot be."""
-
-    request_id: int
-    error_code: ErrorCode
-    message: str | None = None
-    partitions: int = 0
 
 
 class ConfigsDescribed(Message, frozen=True, tag=True):

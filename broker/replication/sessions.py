@@ -12,12 +12,14 @@ class Sessions:
 
     Owns: one time for each node. Persists: nothing. A controller that begins anew cannot know when its nodes were
     heard, so all of them have just been: their leases may last for as long as if they had. A node whose session was
-    ended is heard no more until it has registered.
+    ended is heard no more until it has registered. A controller that did not look for half a session was not listening
+    either: what its nodes said meanwhile may still wait to be heard, so they get another half.
     """
 
     def __init__(self, config: ReplicationConfig, node_ids: Iterable[int], now_ms: int) -> None:
         self._timeout_ms = config.broker_session_timeout_ms
         self._heard_ms = dict.fromkeys(node_ids, now_ms)
+        self._looked_ms = now_ms
 
     def __contains__(self, node_id: int) -> bool:
         return node_id in self._heard_ms
@@ -40,9 +42,17 @@ class Sessions:
 
     def end_overdue(self, now_ms: int) -> tuple[int, ...]:
         """End the sessions of nodes that were silent for too long, and return them."""
+        self._excuse(now_ms)
         overdue = sorted(
             node_id for node_id, heard_ms in self._heard_ms.items() if now_ms - heard_ms >= self._timeout_ms
         )
         for node_id in overdue:
             del self._heard_ms[node_id]
         return tuple(overdue)
+
+    def _excuse(self, now_ms: int) -> None:
+        half_ms = self._timeout_ms // 2
+        if now_ms - self._looked_ms > half_ms:
+            least_ms = now_ms - (self._timeout_ms - half_ms)
+            self._heard_ms = {node_id: max(heard_ms, least_ms) for node_id, heard_ms in self._heard_ms.items()}
+        self._looked_ms = now_ms

@@ -46,7 +46,7 @@ CONFIG = msgspec.structs.replace(
 SESSION_MS = ReplicationConfig().broker_session_timeout_ms
 NODES = [node.node_id for node in plan_of()]
 
-names = st.sampled_from(["a", "b"])
+names = st.sampled_from(["a", "b", "c"])
 node_ids = st.sampled_from(NODES)
 places = st.lists(st.sampled_from([node_id for node_id in NODES if node_id % 100 >= 30]), max_size=3)
 plans = st.sampled_from(["abc", "abc", "ab", "bc", "a"])
@@ -71,7 +71,9 @@ class ReplicatedController(RuleBasedStateMachine):
         self.driver.plan(plan_of())
         for node_id in NODES:
             self.register(node_id, is_new=True, has_lost=False)
-        self.driver.holds_appends = True
+        self.create("a", 2, 3)
+        self.create("b", 2, 2)
+        self.create("c", 1, 1)
 
     def send(self, kind: type, *fields: object) -> None:
         self.sent[self.driver.next_request_id] = kind(self.driver.next_request_id, *fields)
@@ -105,7 +107,7 @@ class ReplicatedController(RuleBasedStateMachine):
         node = next(node for node in plan_of() if node.node_id == node_id)
         self.send(RegisterNode, registration(node, self.lives[node_id]), has_lost)
 
-    @rule(silent=st.sets(node_ids, max_size=4), elapsed_ms=st.sampled_from([500, 1500, SESSION_MS]))
+    @rule(silent=st.sets(node_ids, max_size=4), elapsed_ms=st.sampled_from([500, 1000, SESSION_MS // 2]))
     def time_passes(self, silent: set[int], elapsed_ms: int) -> None:
         """The others are heard just before the time has come."""
         self.driver.now_ms += elapsed_ms
@@ -164,6 +166,16 @@ class ReplicatedController(RuleBasedStateMachine):
 
     # The log
 
+    @rule()
+    def slow(self) -> None:
+        """The log takes its time from now on."""
+        self.driver.holds_appends = True
+
+    @precondition(lambda self: not self.driver.held)
+    @rule()
+    def fast(self) -> None:
+        self.driver.holds_appends = False
+
     @precondition(lambda self: self.driver.held)
     @rule()
     def logged(self) -> None:
@@ -216,16 +228,21 @@ class ReplicatedController(RuleBasedStateMachine):
             assert new.partition_epoch >= old.partition_epoch
             assert new.leader_epoch >= old.leader_epoch
             assert new.leader == old.leader or new.leader_epoch > old.leader_epoch
-            assert new.leader == old.leader or self.may_lose_leader(before, partition, old)
+            assert new.leader == old.leader or self.may_lose_leader(before, partition, old, new)
             least = min(rules.min_insync_replicas, len(new.replicas))
             assert len(new.isr) >= min(least, len(old.isr)) or self.has_changed_hands(before, old, new)
 
-    def may_lose_leader(self, before: MetadataImage, partition: TopicPartition, old: PartitionImage) -> bool:
-        """Whether a leader has no lease any more, has resigned, or this life of it has ended."""
+    def may_lose_leader(
+        self, before: MetadataImage, partition: TopicPartition, old: PartitionImage, new: PartitionImage
+    ) -> bool:
+        """Whether a leader has no lease any more, has resigned, its life has ended, or its machine's lock is taken."""
+        plan = self.driver.image.plan | before.plan
+        if old.leader == NO_NODE or (new.leader != NO_NODE and plan[old.leader].machine == plan[new.leader].machine):
+            return True
         life = before.incarnations.get(old.leader)
         heard_ms = self.heard_ms.get((old.leader, life))
         has_lease = heard_ms is not None and self.driver.now_ms - heard_ms < ReplicationConfig().leader_lease_ms
-        is_over = self.driver.image.incarnations.get(old.leader) != life
+        is_over = self.driver.image.incarnations.get(old.leader, life) != life
         return not has_lease or is_over or Resigned(partition, old.leader_epoch) in self.has_resigned
 
     def has_changed_hands(self, before: MetadataImage, old: PartitionImage, new: PartitionImage) -> bool:

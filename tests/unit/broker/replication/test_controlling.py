@@ -1,5 +1,6 @@
 """The controller's side: sessions, lives of nodes, and leaders that hand over."""
 
+from eagleray.broker.controller.changes import Change
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import PartitionImage
@@ -17,6 +18,12 @@ def controller_of(image: MetadataImage) -> ReplicationController:
     return ReplicationController(CONFIG, image, 0)
 
 
+def end_of_session(controller: ReplicationController, image: MetadataImage) -> tuple[Change, ...]:
+    """Let a session pass for a controller that is not held up."""
+    assert controller.tick(image, SESSION_MS // 2).changes == ()
+    return controller.tick(image, SESSION_MS).changes
+
+
 def answer_of(
     controller: ReplicationController, image: MetadataImage, node_id: int, now_ms: int, **fields: object
 ) -> HeartbeatAnswered:
@@ -31,8 +38,7 @@ def test_a_heartbeat_keeps_a_session_and_silence_ends_it() -> None:
     controller = controller_of(image)
     for node_id in (1, 3):
         assert answer_of(controller, image, node_id, 500).error_code is ErrorCode.NONE
-    changes = controller.tick(image, SESSION_MS).changes
-    after = image.apply(changes)
+    after = image.apply(end_of_session(controller, image))
     assert sorted(after.nodes) == [1, 3]
     assert after.find(PARTITION) == PartitionImage(1, 6, (1, 2, 3), (1, 3), 1)
 
@@ -40,11 +46,23 @@ def test_a_heartbeat_keeps_a_session_and_silence_ends_it() -> None:
 def test_a_node_whose_session_has_ended_is_refused_before_the_log_knows_and_after() -> None:
     image = metadata(STATE)
     controller = controller_of(image)
-    changes = controller.tick(image, SESSION_MS).changes
+    changes = end_of_session(controller, image)
     assert answer_of(controller, image, 2, SESSION_MS).error_code is ErrorCode.STALE_BROKER_EPOCH
     after = image.apply(changes)
     assert answer_of(controller, after, 2, SESSION_MS).error_code is ErrorCode.STALE_BROKER_EPOCH
     assert answer_of(controller_of(after), after, 2, 0).error_code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_controller_that_was_held_up_itself_gives_its_nodes_time_to_be_heard() -> None:
+    image = metadata(STATE)
+    controller = controller_of(image)
+    late_ms = 10 * SESSION_MS
+    assert controller.tick(image, late_ms).changes == ()
+    for node_id in (1, 3):
+        assert answer_of(controller, image, node_id, late_ms).error_code is ErrorCode.NONE
+    assert controller.tick(image, late_ms + SESSION_MS // 2 - 1).changes == ()
+    after = image.apply(controller.tick(image, late_ms + SESSION_MS // 2).changes)
+    assert sorted(after.nodes) == [1, 3]
 
 
 def test_another_life_is_not_heard() -> None:

@@ -53,7 +53,7 @@ def test_a_node_that_was_given_up_has_no_lease_any_more() -> None:
 def test_a_session_ends_after_its_time_and_once() -> None:
     sessions = Sessions(CONFIG, [1, 2], 0)
     sessions.hear(2, 400)
-    assert sessions.end_overdue(999) == ()
+    assert sessions.end_overdue(500) == sessions.end_overdue(999) == ()
     assert sessions.end_overdue(1000) == (1,)
     assert sessions.end_overdue(1000) == ()
     assert 1 not in sessions
