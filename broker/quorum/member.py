@@ -308,14 +308,19 @@ class QuorumMember:
             self.leader, self._canvass = push.leader, None
             self._heard_ms = now_ms
             self._rest(now_ms)
-        if push.begins_anew and push.base_offset > self._follower.agreed_offset:
-            self._is_whole(push, is_whole=False)
+        if self._drops_its_log(push):
+            self._note_whole(push, is_whole=False)
         answer = self._follower.push(push, self._ports.time_of_day_ms())
         if answer.error_code is ErrorCode.NONE and self._has_caught_up(push):
-            self._is_whole(push, is_whole=True)
+            self._note_whole(push, is_whole=True)
         return [*effects, *self._committed(), SendTo(push.leader, answer)]
 
-    def _is_whole(self, push: Push, *, is_whole: bool) -> None:
+    def _drops_its_log(self, push: Push) -> bool:
+        """Whether a push will have the log begin anew, and there is something in it that others may rely on."""
+        has_something = self.log.log_start_offset < self.log.log_end_offset
+        return push.begins_anew and push.base_offset > self._follower.agreed_offset and has_something
+
+    def _note_whole(self, push: Push, *, is_whole: bool) -> None:
         is_for_us = push.leader_epoch == self.term and push.incarnation == self._ballot.incarnation
         if is_for_us and self._ballot.is_whole is not is_whole:
             self._keep(is_whole=is_whole)

@@ -83,20 +83,6 @@ class FollowerThatDoesNotFlush(ReplicationFollower):
             self.log.config = config
 
 
-class FollowerForAnyLife(ReplicationFollower):
-    """Takes what was meant for an earlier life."""
-
-    def _is_meant_for(self, push: Push) -> bool:
-        return True
-
-
-class MemberThatVotesWithoutItsLog(QuorumMember):
-    """Has a vote although it was dropping its log when it died."""
-
-    def _is_whole(self, push: Push, *, is_whole: bool) -> None:
-        pass
-
-
 def _leading(leader: type[QuorumLeader]) -> type[QuorumMember]:
     return type(leader.__name__, (QuorumMember,), {"leader_type": leader})
 
@@ -115,6 +101,4 @@ MUTATIONS: dict[str, type[QuorumMember]] = {
     "entries of older terms counted": _leading(LeaderThatCountsOldTerms),
     "leader that needs nobody": _leading(LeaderThatNeedsNobody),
     "follower that does not flush": _following(FollowerThatDoesNotFlush),
-    "pushes of another life": _following(FollowerForAnyLife),
-    "vote without a log": MemberThatVotesWithoutItsLog,
 }
