@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from typing import Any, Final
 
+from eagleray.actors.controller_finder import PATIENCE_S, ControllerFinder
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REQUESTS
 from eagleray.actors.lanes.direct import DirectSession
 from eagleray.actors.lanes.peers import Peers, Unanswered
@@ -22,7 +23,7 @@ from eagleray.actors.ports import ports_to_try
 from eagleray.actors.roles import SHELLS
 from eagleray.actors.settings import listener_config
 from eagleray.actors.shell import Shell, Supervisor
-from eagleray.actors.spec import CONTROLLER_NODE_ID, NodeSpec
+from eagleray.actors.spec import NodeSpec
 from eagleray.actors.wire.listener import Listener
 from eagleray.broker.controller.events import FollowMetadata, NodeRegistration, RegisterNode
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
@@ -56,6 +57,7 @@ class Node:
         self.image: MetadataImage = EMPTY_IMAGE
         self.incarnation = secrets.randbits(62)
         self.peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=spec.lane)
+        self.controller = ControllerFinder(self.peers, spec.controllers)
         self._shells: list[Shell] = [SHELLS[role](self) for role in spec.roles]
         self.sessions = Sessions(self._receivers(), first_session=secrets.randbits(_SESSION_BITS))
         self.peers.add_local(spec.node_id, self.sessions)
@@ -159,7 +161,7 @@ class Node:
                 self.fail(error)
 
     async def _register(self) -> None:
-        registered = await self.peers.call(CONTROLLER_NODE_ID, RegisterNode, self.registration)
+        registered = await self.controller.call(RegisterNode, self.registration)
         if registered.error_code is not ErrorCode.NONE:
             _log.info("node %s may not join yet: %s", self.spec.node_id, registered.message)
             raise Unanswered(str(registered.message))
@@ -173,7 +175,9 @@ class Node:
         return NodeRegistration(spec.node_id, self.incarnation, spec.host, self.port, spec.roles, os.getpid())
 
     async def _follow_once(self) -> None:
-        followed = await self.peers.call(CONTROLLER_NODE_ID, FollowMetadata, self.image.version, _FOLLOW_MS)
+        followed = await self.controller.call(
+            FollowMetadata, self.image.version, _FOLLOW_MS, patience_s=_FOLLOW_MS / 1000 + PATIENCE_S
+        )
         if followed.error_code is not ErrorCode.NONE:
             raise Unanswered(f"the controller answered {followed.error_code.name}")
         image = follow(self.image, followed)

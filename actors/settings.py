@@ -14,14 +14,18 @@ from eagleray.broker.controller.topic_configs import TopicConfig, text_of
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.log import InvalidConfig, LogConfig
 from eagleray.broker.log.config import CONFIG_KEYS
+from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.transactions.config import CoordinatorConfig
 
-Config = TypeVar("Config", CoordinatorConfig, GroupConfig, ControllerConfig, ListenerConfig)
+Config = TypeVar("Config", CoordinatorConfig, GroupConfig, ControllerConfig, QuorumConfig, ListenerConfig)
 
-COMPONENTS: Final[tuple[type[CoordinatorConfig | GroupConfig | ControllerConfig | ListenerConfig], ...]] = (
+COMPONENTS: Final[
+    tuple[type[CoordinatorConfig | GroupConfig | ControllerConfig | QuorumConfig | ListenerConfig], ...]
+] = (
     CoordinatorConfig,
     GroupConfig,
     ControllerConfig,
+    QuorumConfig,
     ListenerConfig,
 )
 """What has settings of a cluster, but for the logs."""
@@ -50,6 +54,11 @@ def controller_config(settings: Mapping[str, str]) -> ControllerConfig:
     return _parse(ControllerConfig, settings)
 
 
+def quorum_config(settings: Mapping[str, str]) -> QuorumConfig:
+    """What the settings say about the quorum that keeps the metadata."""
+    return _parse(QuorumConfig, settings)
+
+
 def listener_config(settings: Mapping[str, str]) -> ListenerConfig:
     """What the settings say about listeners."""
     return _parse(ListenerConfig, settings)
@@ -65,6 +74,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     coordinator_config(settings)
     group_config(settings)
     controller_config(settings)
+    quorum_config(settings)
     listener_config(settings)
     LogConfig.parse({key: value for key, value in settings.items() if key in CONFIG_KEYS})
 

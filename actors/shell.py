@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol
 
+from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.spec import NodeSpec
 from eagleray.broker.controller.image import MetadataImage
@@ -33,6 +34,7 @@ class Host(Protocol):
     supervisor: Supervisor
     loop: asyncio.AbstractEventLoop
     peers: Peers
+    controller: ControllerFinder
     image: MetadataImage
 
     def now_ms(self) -> int:

@@ -11,6 +11,9 @@ from eagleray.actors.lanes.peers import Lane
 CONTROLLER_NODE_ID: Final = 0
 """Everybody has to know one node to find the others."""
 
+CONTROLLER_NODE_IDS: Final = (CONTROLLER_NODE_ID, 100, 200)
+"""The nodes that are ever among those of which one is the controller: the first of each of the first machines."""
+
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One node of one cluster."""

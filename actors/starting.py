@@ -11,6 +11,7 @@ from typing import Any, Final
 import ray
 
 from eagleray.actors.contact import Contact
+from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.embedded_ray import address_of_this_node
 from eagleray.actors.lanes.frames import TOKEN_BYTES
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
@@ -23,7 +24,7 @@ from eagleray.actors.supervision import (
     RaySupervisor,
     colocated_layout,
     find_actor,
-    find_controller,
+    find_controllers,
     separate_layout,
 )
 from eagleray.broker.controller.events import GetMetadata, PlanAnswered, PlanNodes
@@ -66,6 +67,11 @@ def plan_of(
     raise CannotStart(f"the layout is {layout!r}; expected separate or colocated")
 
 
+def controllers_of(plan: tuple[PlannedNode, ...]) -> tuple[int, ...]:
+    """The nodes of which one is the controller."""
+    return tuple(sorted(node.node_id for node in plan if Role.CONTROLLER in node.roles))
+
+
 def bootstrap_node(plan: tuple[PlannedNode, ...]) -> int:
     """The node whose address is given to clients that know no other: the first that leads partitions."""
     return min(node.node_id for node in plan if Role.LEADER in node.roles)
@@ -103,6 +109,7 @@ async def start_cluster(
         settings=dict(settings),
         lane=lane,
         ray_node=ray.get_runtime_context().get_node_id(),
+        controllers=controllers_of(plan),
         ports={bootstrap_node(plan): port},
         port_range=None if port_range is None else (port_range.low, port_range.high),
     )
@@ -110,12 +117,13 @@ async def start_cluster(
     # All at once: the nodes wait for the controller to know them, and starting processes takes the longest.
     supervisor.start_nodes(plan)
     peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=Lane.RAY)
+    controller = ControllerFinder(peers, spec.controllers)
     try:
         async with asyncio.timeout(_START_S):
-            planned = await _plan(peers, plan)
+            planned = await _plan(controller, plan)
             supervisor.start_nodes(tuple(node for node in planned if node not in plan))
             await _until_joined(supervisor, planned)
-            answer = await peers.call(CONTROLLER_NODE_ID, GetMetadata)
+            answer = await controller.call(GetMetadata)
             return Contact(spec.token, answer.image)
     except BaseException as error:
         supervisor.stop_nodes(tuple(node.node_id for node in plan))
@@ -153,7 +161,7 @@ def _check_is_free(name: str, data_dir: str) -> None:
     except OSError as error:
         raise CannotStart(f"the data directory {data_dir} cannot be used: {error}; choose another") from error
     try:
-        find_controller(name)
+        find_controllers(name)
     except ValueError:
         return
     raise CannotStart(
@@ -174,10 +182,10 @@ def _token(data_dir: str) -> bytes:
     return _token(data_dir)
 
 
-async def _plan(peers: Peers, plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:
+async def _plan(controller: ControllerFinder, plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:
     while True:
         try:
-            answer: PlanAnswered = await peers.call(CONTROLLER_NODE_ID, PlanNodes, plan)
+            answer: PlanAnswered = await controller.call(PlanNodes, plan)
         except Unanswered:
             await asyncio.sleep(_RETRY_S)
             continue
@@ -196,8 +204,8 @@ async def _until_joined(supervisor: RaySupervisor, planned: tuple[PlannedNode, .
 async def find_cluster(name: str) -> Contact:
     """Find a running cluster by its name; raises ClusterNotFound."""
     try:
-        controller = find_controller(name)
-        _, _, token = await controller.contact.remote()
+        actors = find_controllers(name)
+        token = await _token_from(tuple(actors.values()))
     except (ValueError, ray.exceptions.RayActorError) as error:
         raise ClusterNotFound(
             f"there is no Eagleray cluster named {name!r} on this Ray cluster; "
@@ -205,10 +213,24 @@ async def find_cluster(name: str) -> Contact:
         ) from error
     peers = Peers(token=token, actor_of=lambda node_id: find_actor(name, node_id), lane=Lane.RAY)
     try:
-        answer = await peers.call(CONTROLLER_NODE_ID, GetMetadata)
+        answer = await ControllerFinder(peers, tuple(actors)).call(GetMetadata)
     finally:
         peers.close()
     return Contact(token, answer.image)
+
+
+async def _token_from(actors: tuple[Any, ...]) -> bytes:
+    """Ask the actors that could be the controller, of which some may be on machines that are gone."""
+    *others, last = actors
+    for actor in others:
+        try:
+            async with asyncio.timeout(_DESCRIBE_S):
+                _, _, token = await actor.contact.remote()
+        except (TimeoutError, ray.exceptions.RayActorError):
+            continue
+        return bytes(token)
+    _, _, token = await last.contact.remote()
+    return bytes(token)
 
 
 async def describe_nodes(name: str, image: MetadataImage) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ This is the only place that knows actors by name. Why each option is what it is:
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +22,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from eagleray.actors import ray_actors
 from eagleray.actors.lanes.peers import Lane
-from eagleray.actors.spec import CONTROLLER_NODE_ID, NodeSpec
+from eagleray.actors.spec import CONTROLLER_NODE_ID, CONTROLLER_NODE_IDS, NodeSpec
 from eagleray.broker.controller.nodes import PlannedNode, Role
 
 _log = logging.getLogger(__name__)
@@ -51,6 +52,9 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, str]
     lane: Lane = Lane.DIRECT
     ray_node: str = ""
+    controllers: tuple[int, ...] = (CONTROLLER_NODE_ID,)
+    """The nodes of which one is the controller."""
+
     ports: dict[int, int] = msgspec.field(default_factory=dict)
     """Where nodes have to listen that are known to the outside."""
 
@@ -69,6 +73,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
             token=self.token,
             settings=self.settings,
             lane=self.lane,
+            controllers=self.controllers,
             port=self.ports.get(planned.node_id, 0),
             port_range=self.port_range,
         )
@@ -129,9 +134,15 @@ def find_actor(cluster: str, node_id: int) -> Any:  # noqa: ANN401 - an actor's 
     return ray.get_actor(actor_name(node_id), namespace=namespace_of(cluster))
 
 
-def find_controller(cluster: str) -> Any:  # noqa: ANN401 - an actor's handle
-    """The handle of the actor that every cluster has."""
-    return find_actor(cluster, CONTROLLER_NODE_ID)
+def find_controllers(cluster: str) -> dict[int, Any]:
+    """The handles of the actors that could be the controller, by their nodes; raises ValueError where there is none."""
+    found: dict[int, Any] = {}
+    for node_id in CONTROLLER_NODE_IDS:
+        with suppress(ValueError):
+            found[node_id] = find_actor(cluster, node_id)
+    if not found:
+        raise ValueError(f"there is no controller of a cluster named {cluster!r}")
+    return found
 
 
 # Layouts

@@ -64,6 +64,7 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
         controller.DeleteTopics,
         controller.GrowTopic,
         controller.AlterTopicConfigs,
+        messages.QuorumTold,
     ),
 }
 """What each role answers."""

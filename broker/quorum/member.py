@@ -77,6 +77,7 @@ class QuorumMember:
         node_id: int,
         voters: Sequence[int],
         log: PartitionLog,
+        *,
         ballot: Ballot,
         ports: Ports,
         config: QuorumConfig,

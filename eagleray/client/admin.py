@@ -89,6 +89,8 @@ class AsyncAdmin(TransactionAdmin):
 
         def controller() -> int:
             nonlocal attempts
+            if attempts:
+                view.try_another_controller()
             attempts += 1
             return view.controller()
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from eagleray.client.runtime import ClientRuntime
 
 _REFRESH_PAUSE_MS: Final = 20
+_HAS_IMAGE: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_CONTROLLER})
+"""Any node's metadata are good enough here; one that is not the controller says so."""
 
 
 class ClusterView:
@@ -41,6 +43,7 @@ class ClusterView:
         self._is_asking = False
         self._pause: Timer | None = None
         self._turn = 0
+        self._controller_turn = 0
         self.update(image)
 
     # The image
@@ -63,11 +66,13 @@ class ClusterView:
         return self.image.leader_epoch_of(partition)
 
     def controller(self) -> int:
-        """Return the node that takes changes of topics."""
-        for node_id, node in self.image.nodes.items():
-            if Role.CONTROLLER in node.roles:
-                return node_id
-        return NO_NODE
+        """Return the node that takes changes of topics, as far as is known: one of some."""
+        controllers = [node_id for node_id, node in self.image.nodes.items() if Role.CONTROLLER in node.roles]
+        return controllers[self._controller_turn % len(controllers)] if controllers else NO_NODE
+
+    def try_another_controller(self) -> None:
+        """Take note that the node was not it, or did not answer."""
+        self._controller_turn += 1
 
     def transaction_partition(self, transactional_id: str) -> TopicPartition | None:
         """Return the partition of the transaction log whose leader coordinates a transactional id."""
@@ -119,7 +124,7 @@ class ClusterView:
 
     def _on_reply(self, reply: Any) -> None:  # noqa: ANN401 - a reply, or None
         self._is_asking = False
-        if type(reply) is MetadataAnswered and reply.error_code is ErrorCode.NONE and reply.image is not None:
+        if type(reply) is MetadataAnswered and reply.error_code in _HAS_IMAGE and reply.image is not None:
             self.update(reply.image)
         self._pause = self._runtime.later(_REFRESH_PAUSE_MS, self._pause_over)
         self._answer_all()

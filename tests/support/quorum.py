@@ -43,7 +43,9 @@ class Voters:
         ports = Ports(lambda ballot: write_ballot(disk, BALLOT, ballot), lambda: 0.5, lambda: TIME_OF_DAY_MS)
         ballot = read_ballot(disk, BALLOT)
         voters = tuple(self.disks)
-        member = QuorumMember(PARTITION, node_id, voters, log, ballot, ports, self.config, self.now_ms)
+        member = QuorumMember(
+            PARTITION, node_id, voters, log, ballot=ballot, ports=ports, config=self.config, now_ms=self.now_ms
+        )
         self.members[node_id] = member
         return member
 

@@ -36,10 +36,10 @@ class MemberWithoutLoyalty(QuorumMember):
 class MemberThatForgetsWhomItHeard(QuorumMember):
     """Votes at once after a restart, although its last life may have heard from a leader."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, now_ms: int, **ports: Any) -> None:
+        super().__init__(*arguments, now_ms=now_ms, **ports)
         self._heard_ms = -(2**62)
-        self._stand_ms = arguments[-1]
+        self._stand_ms = now_ms
 
 
 class LeaderWithoutLease(QuorumLeader):
@@ -47,14 +47,6 @@ class LeaderWithoutLease(QuorumLeader):
 
     def holds(self, now_ms: int) -> bool:
         return True
-
-
-class LeaderThatCountsFromAnswers(QuorumLeader):
-    """Takes the time at which an answer came for the time at which it was asked for."""
-
-    def answered(self, event: PushAnswered, now_ms: int) -> None:
-        super().answered(event, now_ms)
-        self._answered_ms[event.follower] = now_ms
 
 
 class LeaderThatCountsOldTerms(QuorumLeader):
@@ -97,7 +89,6 @@ MUTATIONS: dict[str, type[QuorumMember]] = {
     "no loyalty": MemberWithoutLoyalty,
     "no loyalty after a restart": MemberThatForgetsWhomItHeard,
     "leader without a lease": _leading(LeaderWithoutLease),
-    "lease counted from answers": _leading(LeaderThatCountsFromAnswers),
     "entries of older terms counted": _leading(LeaderThatCountsOldTerms),
     "leader that needs nobody": _leading(LeaderThatNeedsNobody),
     "follower that does not flush": _following(FollowerThatDoesNotFlush),

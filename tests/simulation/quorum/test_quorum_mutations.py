@@ -2,6 +2,7 @@
 
 import pytest
 
+from eagleray.broker.quorum.member import QuorumMember
 from tests.simulation.quorum.quorum_mutations import MUTATIONS
 from tests.simulation.quorum.quorum_world import simulate_quorum
 from tests.simulation.schedule import Violation
@@ -19,5 +20,9 @@ FIRST_SEEDS = {
 def test_a_broken_rule_is_caught(mutation: str) -> None:
     first = FIRST_SEEDS.get(mutation, 0)
     with pytest.raises(Violation, match=r"seed \d+"):
-        for seed in range(first, first + MOST_SEEDS):
-            simulate_quorum(seed, MUTATIONS[mutation])
+        run_until_caught(range(first, first + MOST_SEEDS), MUTATIONS[mutation])
+
+
+def run_until_caught(seeds: range, member_type: type[QuorumMember]) -> None:
+    for seed in seeds:
+        simulate_quorum(seed, member_type)

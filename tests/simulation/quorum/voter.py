@@ -82,10 +82,10 @@ class SimulatedVoter:
             self.node_id,
             self.world.voter_ids,
             self.log,
-            read_ballot(self.disk, BALLOT),
-            ports,
-            CONFIG,
-            self.now_ms,
+            ballot=read_ballot(self.disk, BALLOT),
+            ports=ports,
+            config=CONFIG,
+            now_ms=self.now_ms,
         )
         self._tick_of(self.process)()
 

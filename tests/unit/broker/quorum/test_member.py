@@ -8,6 +8,7 @@ from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.quorum.events import Committed, Deposed, Elected, RequestVote, SendTo, VoteAnswered
 from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.protocol.errors import ErrorCode
+from tests.support.faults import Fault, Operation, Outcome, ProcessKilled
 from tests.support.quorum import BALLOT, LEASE_MS, TIMEOUT_MS, Voters
 
 
@@ -215,11 +216,11 @@ def dropping(voters: Voters) -> Push:
     )
 
 
-def test_who_dies_while_it_drops_its_log_has_no_vote_until_it_has_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_dies_while_it_drops_its_log_has_no_vote_until_it_has_caught_up() -> None:
     voters = Voters(1, 2, 3)
     push = dropping(voters)
-    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
-        patched.setattr(type(voters[3].log), "append_replicated", lambda *_, **__: (_ for _ in ()).throw(RuntimeError))
+    killed = Fault(Outcome.KILL, on=Operation.WRITE, path_ending=".log")
+    with voters.disks[3].injected(killed), pytest.raises(ProcessKilled):
         voters.tell(3, push)
     voters.start(3)
     voters.now_ms += 2 * TIMEOUT_MS
