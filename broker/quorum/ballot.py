@@ -16,17 +16,20 @@ class Ballot(msgspec.Struct, frozen=True):
     term: int = 0
     voted_for: int = NO_NODE
     incarnation: int = 0
-    """How often the voter has begun; what was meant for an earlier life is not for this one."""
+    """Which life of the voter this is; they ascend, and what was meant for an earlier one is not for this one."""
 
     is_whole: bool = True
-    """Whether the log has everything that the voter has acknowledged. While it has not, the voter has no vote."""
+    """Whether the log has everything that the voter has acknowledged, and the rest of this all that it has voted.
+    While it has not, the voter's vote counts only where all vote alike.
+    """
 
 
-NO_BALLOT: Final = Ballot()
+NO_BALLOT: Final = Ballot(is_whole=False)
+"""Of somebody who begins for the first time, or whose disk is another one: nobody can tell."""
 
 
 def read_ballot(file_system: FileSystem, path: str) -> Ballot:
-    """Return what was written last; where nothing ever was, the ballot of somebody who has never voted."""
+    """Return what was written last; where there is nothing, `NO_BALLOT`."""
     if not file_system.exists(path):
         return NO_BALLOT
     return msgspec.json.decode(file_system.read_bytes(path), type=Ballot)

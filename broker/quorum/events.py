@@ -33,6 +33,8 @@ class VoteAnswered(Message, frozen=True, tag=True):
     asked_term: int
     is_only_asked: bool
     is_granted: bool
+    is_whole: bool = True
+    """Whether the voter knows what it has voted for and acknowledged before."""
 
 
 QuorumMessage: TypeAlias = RequestVote | VoteAnswered | Push | PushAnswered

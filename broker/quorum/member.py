@@ -42,7 +42,7 @@ class Ports(NamedTuple):
     """Gives numbers from 0 to 1, so that voters do not all stand at the same moment."""
 
     time_of_day_ms: Callable[[], int]
-    """For the log. Everything else takes a clock that never goes back, given with each call."""
+    """For the log, and to tell lives apart. All else takes a clock that never goes back, given with each call."""
 
 
 class Proposal(NamedTuple):
@@ -62,7 +62,8 @@ class QuorumMember:
     no other member of which it is, whatever the clocks' speeds within the allowance. A voter that has heard from a
     leader lately votes for nobody, and a candidate asks first whether it would be elected, so one that was cut off
     does not disturb the others when it is back. A leader that hears from no majority for an election timeout steps
-    down. A voter that has to drop its log, because the leader's begins behind it, has no vote until it has caught up.
+    down. A voter that has to drop its log, because the leader's begins behind it, or whose disk is a new one, has no
+    vote of its own until it has caught up: it counts only where all vote alike.
     On failure of a disk: what it raises ends this life of the member; a log that is no longer online has to, too.
     After a restart: it follows, with what the ballot and the log say, and votes for nobody for an election timeout,
     for its last life may have heard from a leader. A single voter leads at once.
@@ -99,8 +100,12 @@ class QuorumMember:
         is_new = ballot.term == 0 and log.epochs.latest_epoch < 0
         self._heard_ms = _LONG_AGO if is_new else now_ms
         self._stand_ms = now_ms + self._wait_ms(0 if is_new else 1)
+        self._speak_ms = now_ms + 2 * config.controller_quorum_election_timeout_ms
         self._ballot = msgspec.structs.replace(
-            ballot, term=max(ballot.term, log.epochs.latest_epoch), incarnation=ballot.incarnation + 1
+            ballot,
+            term=max(ballot.term, log.epochs.latest_epoch),
+            # At least the clock, so that one with a new disk is not taken for one that has the old one.
+            incarnation=max(ballot.incarnation + 1, ports.time_of_day_ms()),
         )
         ports.persist(self._ballot)
         # What the last life wrote and did not flush counts for nothing until it is.
@@ -183,7 +188,7 @@ class QuorumMember:
             # A newer term is not taken over either: it would end that of a leader who is well.
             return [self._vote(ask, is_granted=False)]
         effects: list[QuorumEffect] = []
-        is_granted = self._ballot.is_whole and self._is_as_complete(ask) and self._is_free_for(ask)
+        is_granted = self._is_as_complete(ask) and self._is_free_for(ask)
         if is_granted and not ask.is_only_asked:
             effects += self._enter(ask.term, ask.candidate)
             self._rest(now_ms)
@@ -205,9 +210,11 @@ class QuorumMember:
         return self._ballot.voted_for in (NO_NODE, ask.candidate)
 
     def _vote(self, ask: RequestVote, *, is_granted: bool) -> SendTo:
-        incarnation = self._ballot.incarnation
-        answer = VoteAnswered(self.term, self._node_id, incarnation, ask.term, ask.is_only_asked, is_granted)
-        return SendTo(ask.candidate, answer)
+        return SendTo(ask.candidate, self._answer_to(ask, is_granted=is_granted))
+
+    def _answer_to(self, ask: RequestVote, *, is_granted: bool) -> VoteAnswered:
+        ballot, only = self._ballot, ask.is_only_asked
+        return VoteAnswered(self.term, self._node_id, ballot.incarnation, ask.term, only, is_granted, ballot.is_whole)
 
     # Standing for election
 
@@ -215,15 +222,13 @@ class QuorumMember:
         """Ask who would vote for this member; a single voter knows."""
         self._stand_ms = now_ms + self._wait_ms(0.5, 0.5)
         self.leader = NO_NODE
-        if not self._ballot.is_whole:
-            return []
         return self._ask(self.term + 1, now_ms, is_only_asked=True)
 
     def _ask(self, term: int, now_ms: int, *, is_only_asked: bool) -> list[QuorumEffect]:
-        incarnation = self._ballot.incarnation
-        self._canvass = Canvass(self._node_id, incarnation, term, len(self._voters), is_only_asked=is_only_asked)
+        self._canvass = Canvass(term, len(self._voters), is_only_asked=is_only_asked)
         last_epoch, end_offset = self.log.epochs.latest_epoch, self.log.log_end_offset
         ask = RequestVote(term, self._node_id, last_epoch, end_offset, is_only_asked)
+        self._canvass.answered(self._answer_to(ask, is_granted=True))
         asked: list[QuorumEffect] = [SendTo(voter, ask) for voter in self._voters if voter != self._node_id]
         return asked or self._count(now_ms)
 
@@ -247,6 +252,9 @@ class QuorumMember:
 
     def _lead(self, canvass: Canvass, now_ms: int) -> list[QuorumEffect]:
         assert canvass.term == self.term
+        if not self._ballot.is_whole:
+            # Everybody who has something has found that this member has as much.
+            self._keep(is_whole=True)
         self.leader = self._node_id
         self._leading = self.leader_type(
             self._partition,
@@ -303,6 +311,8 @@ class QuorumMember:
 
     def _on_push(self, push: Push, now_ms: int) -> list[QuorumEffect]:
         effects: list[QuorumEffect] = []
+        if self._is_silent_to(push, now_ms):
+            return effects
         if push.leader_epoch >= self.term:
             effects += self._enter(push.leader_epoch)
             assert not self.is_leader, f"nodes {self._node_id} and {push.leader} both lead in term {self.term}"
@@ -315,6 +325,16 @@ class QuorumMember:
         if answer.error_code is ErrorCode.NONE and self._has_caught_up(push):
             self._note_whole(push, is_whole=True)
         return [*effects, *self._committed(), SendTo(push.leader, answer)]
+
+    def _is_silent_to(self, push: Push, now_ms: int) -> bool:
+        """Whether a member that may have forgotten whom it elected does not answer a leader that it knows nothing of.
+
+        The leader may be one that was replaced with this very member's help, and would go on with its help as well.
+        Without, it steps down before this member speaks.
+        """
+        if self._ballot.is_whole or now_ms >= self._speak_ms:
+            return False
+        return (push.leader_epoch, push.leader) != (self.term, self._ballot.voted_for)
 
     def _drops_its_log(self, push: Push) -> bool:
         """Whether a push will have the log begin anew, and there is something in it that others may rely on."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, LogConfig, PartitionLog
-from eagleray.broker.quorum.ballot import read_ballot, write_ballot
+from eagleray.broker.quorum.ballot import Ballot, read_ballot, write_ballot
 from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.quorum.events import QuorumEffect, QuorumMessage, SendTo
 from eagleray.broker.quorum.member import Ports, QuorumMember
@@ -21,7 +21,7 @@ TIME_OF_DAY_MS = 1_700_000_000_000
 class Voters:
     """A quorum whose every message waits until a test carries it; all have one clock, `now_ms`."""
 
-    def __init__(self, *node_ids: int, config: QuorumConfig = CONFIG) -> None:
+    def __init__(self, *node_ids: int, config: QuorumConfig = CONFIG, is_new: bool = False) -> None:
         self.now_ms = 0
         self.config = config
         self.disks = {node_id: SimulatedDisk() for node_id in node_ids}
@@ -30,6 +30,8 @@ class Voters:
         self.others: list[tuple[int, QuorumEffect]] = []
         for node_id, disk in self.disks.items():
             disk.make_directories("/ballot")
+            if not is_new:
+                write_ballot(disk, BALLOT, Ballot())
             self.start(node_id)
 
     def __getitem__(self, node_id: int) -> QuorumMember:
@@ -40,7 +42,7 @@ class Voters:
         disk = self.disks[node_id]
         disk.crash_process()
         log = PartitionLog.open(disk, "/log", LogConfig(flush=Flush.COMMIT), now_ms=TIME_OF_DAY_MS)
-        ports = Ports(lambda ballot: write_ballot(disk, BALLOT, ballot), lambda: 0.5, lambda: TIME_OF_DAY_MS)
+        ports = Ports(lambda ballot: write_ballot(disk, BALLOT, ballot), lambda: 0.5, self._time_of_day_ms)
         ballot = read_ballot(disk, BALLOT)
         voters = tuple(self.disks)
         member = QuorumMember(
@@ -48,6 +50,19 @@ class Voters:
         )
         self.members[node_id] = member
         return member
+
+    def _time_of_day_ms(self) -> int:
+        return TIME_OF_DAY_MS + self.now_ms
+
+    def life(self, node_id: int) -> int:
+        """The number of the life that a voter is in."""
+        return read_ballot(self.disks[node_id], BALLOT).incarnation
+
+    def replace_disk(self, node_id: int) -> None:
+        """Have a voter come back with nothing."""
+        self.disks[node_id] = SimulatedDisk()
+        self.disks[node_id].make_directories("/ballot")
+        self.start(node_id)
 
     def take(self, node_id: int, effects: list[QuorumEffect]) -> None:
         for effect in effects:

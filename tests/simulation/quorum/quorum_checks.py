@@ -41,6 +41,11 @@ class QuorumChecks:
         if log.log_end_offset < self.committed_end:
             raise Violation(f"node {voter.node_id} leads with {log.log_end_offset} of {self.committed_end} entries")
 
+    def replaced(self, node_id: int) -> None:
+        """A voter has lost everything, also what it has voted for; its votes count for less until it has caught up."""
+        self._terms.pop(node_id, None)
+        self._votes = {cast: candidate for cast, candidate in self._votes.items() if cast[1] != node_id}
+
     def voted(self, candidate: int, vote: VoteAnswered) -> None:
         if not vote.is_granted or vote.is_only_asked:
             return

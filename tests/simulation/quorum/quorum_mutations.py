@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from eagleray.broker.log import Flush
-from eagleray.broker.quorum.events import RequestVote
+from eagleray.broker.quorum.events import RequestVote, VoteAnswered
 from eagleray.broker.quorum.leading import QuorumLeader
 from eagleray.broker.quorum.member import QuorumMember
 from eagleray.broker.replication.events import Push, PushAnswered
@@ -40,6 +40,13 @@ class MemberThatForgetsWhomItHeard(QuorumMember):
         super().__init__(*arguments, now_ms=now_ms, **ports)
         self._heard_ms = -(2**62)
         self._stand_ms = now_ms
+
+
+class MemberThatVotesWithANewDisk(QuorumMember):
+    """Votes like everybody, although it does not know what it has acknowledged."""
+
+    def _answer_to(self, ask: RequestVote, *, is_granted: bool) -> VoteAnswered:
+        return msgspec.structs.replace(super()._answer_to(ask, is_granted=is_granted), is_whole=True)
 
 
 class LeaderWithoutLease(QuorumLeader):
@@ -88,6 +95,7 @@ MUTATIONS: dict[str, type[QuorumMember]] = {
     "vote for anybody": MemberThatVotesForAnybody,
     "no loyalty": MemberWithoutLoyalty,
     "no loyalty after a restart": MemberThatForgetsWhomItHeard,
+    "vote with a new disk": MemberThatVotesWithANewDisk,
     "leader without a lease": _leading(LeaderWithoutLease),
     "entries of older terms counted": _leading(LeaderThatCountsOldTerms),
     "leader that needs nobody": _leading(LeaderThatNeedsNobody),

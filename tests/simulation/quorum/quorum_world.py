@@ -152,6 +152,16 @@ class QuorumWorld:
     def lose_power(self) -> None:
         self.crash(loses_power=True)
 
+    def replace_machine(self) -> None:
+        """Have a voter come back with an empty disk, where nobody else is about to find again what it has lost."""
+        voter = self._pick()
+        if all(each.is_whole for each in self.voters.values()):
+            self._fired("loss of a machine", voter)
+            if voter.is_up:
+                voter.crash(loses_power=True)
+            voter.replace_disk()
+            self.schedule.after(self.schedule.chance.choice([5, 100, 600]), voter.start_unless_up)
+
     def stop_everybody(self) -> None:
         """All voters go down, and come back in any order."""
         self.schedule.fired["crash of everybody"] += 1
@@ -232,6 +242,7 @@ class QuorumWorld:
 FAULTS: dict[str, Callable[[QuorumWorld], None]] = {
     "crash": QuorumWorld.crash,
     "lose power": QuorumWorld.lose_power,
+    "replace machine": QuorumWorld.replace_machine,
     "stop everybody": QuorumWorld.stop_everybody,
     "pause": QuorumWorld.pause,
     "part one way": QuorumWorld.part_one_way,

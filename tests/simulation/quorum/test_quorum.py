@@ -20,6 +20,8 @@ WHAT_GOES_WRONG = [
     "leader elected",
     "log offline",
     "log trimmed",
+    "loss of a machine of a follower",
+    "loss of a machine of a leader",
     "loss of power of a follower",
     "loss of power of a leader",
     "message cut off",

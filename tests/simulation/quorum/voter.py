@@ -124,6 +124,17 @@ class SimulatedVoter:
         else:
             self.disk.crash_process()
 
+    def replace_disk(self) -> None:
+        """Come back with an empty disk, as a new machine in place of one that is gone."""
+        self.disk = SimulatedDisk()
+        self.disk.make_directories("/ballot")
+        self.world.checks.replaced(self.node_id)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the disk has everything that this voter has said."""
+        return read_ballot(self.disk, BALLOT).is_whole
+
     def pause(self) -> None:
         self._is_paused = True
 

@@ -62,19 +62,19 @@ def test_who_does_not_lead_takes_no_proposals() -> None:
 def test_a_vote_is_on_the_disk_before_it_is_given() -> None:
     voters = Voters(1, 2, 3)
     voters.tell(1, RequestVote(5, 2, -1, 0))
-    assert read_ballot(voters.disks[1], BALLOT) == Ballot(5, 2, incarnation=1)
+    assert read_ballot(voters.disks[1], BALLOT) == Ballot(5, 2, voters.life(1))
     voters.now_ms += 2 * TIMEOUT_MS
     voters.start(1)
     voters.now_ms += 2 * TIMEOUT_MS
     voters.sent.clear()
     voters.tell(1, RequestVote(5, 3, -1, 0))
-    assert voters.sent == [(1, SendTo(3, VoteAnswered(5, 1, 2, 5, False, False)))]
+    assert voters.sent == [(1, SendTo(3, VoteAnswered(5, 1, voters.life(1), 5, False, False)))]
 
 
 def test_being_asked_changes_nothing() -> None:
     voters = Voters(1, 2, 3)
     voters.tell(1, RequestVote(5, 2, -1, 0, is_only_asked=True))
-    assert voters.sent == [(1, SendTo(2, VoteAnswered(0, 1, 1, 5, True, True)))]
+    assert voters.sent == [(1, SendTo(2, VoteAnswered(0, 1, voters.life(1), 5, True, True)))]
     assert voters[1].term == 0
 
 
@@ -95,10 +95,10 @@ def test_who_has_heard_from_a_leader_votes_for_nobody_and_stays_in_its_term() ->
     voters.elect(1)
     voters.now_ms += TIMEOUT_MS - 1
     voters.tell(2, RequestVote(9, 3, 9, 100))
-    assert voters.sent == [(2, SendTo(3, VoteAnswered(1, 2, 1, 9, False, False)))]
+    assert voters.sent == [(2, SendTo(3, VoteAnswered(1, 2, voters.life(2), 9, False, False)))]
     voters.now_ms += 1
     voters.tell(2, RequestVote(9, 3, 9, 100))
-    assert voters.sent[-1] == (2, SendTo(3, VoteAnswered(9, 2, 1, 9, False, True)))
+    assert voters.sent[-1] == (2, SendTo(3, VoteAnswered(9, 2, voters.life(2), 9, False, True)))
 
 
 def test_a_new_life_waits_as_if_it_had_heard_from_a_leader() -> None:
@@ -106,7 +106,7 @@ def test_a_new_life_waits_as_if_it_had_heard_from_a_leader() -> None:
     voters.elect(1)
     voters.start(2)
     voters.tell(2, RequestVote(9, 3, 9, 100))
-    assert voters.sent[-1] == (2, SendTo(3, VoteAnswered(1, 2, 2, 9, False, False)))
+    assert voters.sent[-1] == (2, SendTo(3, VoteAnswered(1, 2, voters.life(2), 9, False, False)))
 
 
 def test_a_leader_holds_for_its_lease_after_it_sent_what_was_answered() -> None:
@@ -138,6 +138,18 @@ def test_the_lease_begins_when_the_push_was_sent() -> None:
     for _, answer in answers:
         voters.tell(1, answer.message)
     assert not voters[1].holds(voters.now_ms)
+
+
+def test_a_leader_with_nothing_to_tell_stays_in_touch() -> None:
+    voters = Voters(1, 2, 3)
+    voters.elect(1)
+    for _ in range(40):
+        voters.now_ms += 50
+        voters.tick(1)
+        voters.tick(2)
+        voters.carry(voters.among(1, 2))
+        assert voters[1].holds(voters.now_ms)
+    assert (voters[1].term, voters[2].leader) == (1, 1)
 
 
 def test_a_leader_that_hears_from_nobody_steps_down() -> None:
@@ -216,7 +228,7 @@ def dropping(voters: Voters) -> Push:
     )
 
 
-def test_who_dies_while_it_drops_its_log_has_no_vote_until_it_has_caught_up() -> None:
+def test_who_dies_while_it_drops_its_log_has_no_vote_of_its_own_until_it_has_caught_up() -> None:
     voters = Voters(1, 2, 3)
     push = dropping(voters)
     killed = Fault(Outcome.KILL, on=Operation.WRITE, path_ending=".log")
@@ -227,8 +239,7 @@ def test_who_dies_while_it_drops_its_log_has_no_vote_until_it_has_caught_up() ->
     voters.sent.clear()
     asked = RequestVote(9, 2, 9, 100, is_only_asked=True)
     voters.tell(3, asked)
-    voters.tick(3)
-    assert voters.sent == [(3, SendTo(2, VoteAnswered(1, 3, 2, 9, True, False)))]
+    assert (3, SendTo(2, VoteAnswered(1, 3, voters.life(3), 9, True, True, False))) in voters.sent
     voters.tick(1)
     voters.elect(2)
     voters.now_ms += 500
@@ -236,7 +247,7 @@ def test_who_dies_while_it_drops_its_log_has_no_vote_until_it_has_caught_up() ->
     voters.carry()
     voters.now_ms += 2 * TIMEOUT_MS
     voters.tell(3, asked)
-    assert voters.sent == [(3, SendTo(2, VoteAnswered(2, 3, 2, 9, True, True)))]
+    assert voters.sent == [(3, SendTo(2, VoteAnswered(2, 3, voters.life(3), 9, True, True, True)))]
 
 
 def test_a_push_for_an_earlier_life_is_refused() -> None:
@@ -256,6 +267,49 @@ def test_a_push_for_an_earlier_life_is_refused() -> None:
     voters.propose(1, b"and more")
     voters.carry()
     assert voters[3].committed_offset == end_offset + 1
+
+
+def test_a_new_quorum_begins_once_all_are_there() -> None:
+    voters = Voters(1, 2, 3, is_new=True)
+    voters.now_ms += TIMEOUT_MS
+    voters.tick(1)
+    voters.carry(voters.among(1, 2))
+    assert not voters[1].is_leader
+    voters.now_ms += TIMEOUT_MS
+    voters.tick(1)
+    voters.carry()
+    assert voters[1].is_settled
+    assert [read_ballot(disk, BALLOT).is_whole for disk in voters.disks.values()] == [True, True, True]
+
+
+def test_who_comes_with_an_empty_disk_does_not_elect_somebody_who_lacks_what_it_had() -> None:
+    voters = Voters(1, 2, 3)
+    voters.elect(1)
+    voters.propose(1, b"only on 1 and 2")
+    voters.carry(voters.among(1, 2))
+    voters.replace_disk(2)
+    voters.now_ms += 2 * TIMEOUT_MS
+    voters.tick(1)
+    voters.tick(3)
+    voters.carry(voters.among(2, 3))
+    assert not voters[3].is_leader
+    voters.elect(1)
+    assert [voters[node_id].committed_offset for node_id in (1, 2, 3)] == [3, 3, 3]
+    assert read_ballot(voters.disks[2], BALLOT).is_whole
+
+
+def test_who_comes_with_an_empty_disk_does_not_keep_a_leader_that_it_may_have_helped_to_replace() -> None:
+    voters = Voters(1, 2, 3)
+    voters.elect(1)
+    voters.now_ms += 1
+    voters.replace_disk(2)
+    voters.now_ms += 499
+    voters.tick(1)
+    voters.carry(voters.among(1, 2))
+    assert voters[2].leader == NO_NODE
+    voters.now_ms += 500
+    voters.tick(1)
+    assert (1, Deposed(1)) in voters.others
 
 
 @pytest.mark.parametrize(
