@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 from eagleray.actors.messages import MarkersFinished, MarkersRequested, WriteGroupMarkers
 from eagleray.actors.shell import Host, Shell
-from eagleray.actors.spec import CONTROLLER_NODE_ID
 from eagleray.broker.controller.events import GetMetadata
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NO_NODE, Role
@@ -96,7 +95,7 @@ class MarkerChannelManagerShell(Shell):
                 self.post(marker_events.LeadersLearned(found))
 
         topics = tuple({partition.topic for partition in partitions})
-        self.host.peers.ask(CONTROLLER_NODE_ID, on_reply, GetMetadata, topics)
+        self.host.controller.ask(on_reply, GetMetadata, topics)
 
     def tick(self) -> None:
         """Let the machine try again what has waited long enough."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eagleray.broker.messages import Marker, Message
+from eagleray.broker.quorum.events import QuorumMessage
 from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.broker.transactions.events import SendMarkers
 
@@ -45,3 +46,10 @@ class RecordsPushed(Message, frozen=True, tag=True):
 
     request_id: int
     answer: PushAnswered
+
+
+class QuorumTold(Message, frozen=True, tag=True):
+    """What one voter of the metadata's quorum tells another; nobody waits for an answer, for it is a message too."""
+
+    request_id: int
+    message: QuorumMessage

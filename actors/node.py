@@ -7,13 +7,12 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from eagleray.actors.controller_finder import PATIENCE_S, ControllerFinder
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REPLICA_REQUESTS, REQUESTS
 from eagleray.actors.lanes.direct import DirectSession
-from eagleray.actors.lanes.link import OnReply
 from eagleray.actors.lanes.peers import Peers, Unanswered
 from eagleray.actors.lanes.ray_lane import RayLane
 from eagleray.actors.lanes.sessions import Receiver, Sessions
@@ -26,7 +25,7 @@ from eagleray.actors.replicas import Replicas
 from eagleray.actors.roles import SHELLS
 from eagleray.actors.settings import listener_config
 from eagleray.actors.shell import Shell, Supervisor
-from eagleray.actors.spec import CONTROLLER_NODE_ID, NodeSpec
+from eagleray.actors.spec import NodeSpec
 from eagleray.actors.sweeping import Sweeper
 from eagleray.actors.wire.listener import Listener
 from eagleray.broker.controller.events import FollowMetadata, NodeRegistration, RegisterNode
@@ -71,6 +70,7 @@ class Node:
         self._following: asyncio.Task[None] | None = None
         self._followed_ms = -_INFORMED_MS
         self.peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=spec.lane)
+        self.controller = ControllerFinder(self.peers, spec.controllers)
         self.replicas = Replicas(self, is_lazy=INTERNAL_TOPICS.__contains__)
         self._sweeper = Sweeper(self.replicas.logs, spec.machine, self.steady_ms())
         self._shells: list[Shell] = [SHELLS[role](self) for role in spec.roles]
@@ -109,10 +109,6 @@ class Node:
     def incarnation(self) -> int:
         """Which life of the node this is."""
         return self._life.incarnation
-
-    def ask_controller(self, on_reply: OnReply | None, message_type: Callable[..., Message], *fields: object) -> None:
-        """Ask the controller; the answer is None where none came."""
-        self.peers.ask(CONTROLLER_NODE_ID, on_reply, message_type, *fields)
 
     def begin_life(self, *, has_lost: bool = False) -> None:
         """Give up everything that is led here, and register again as another incarnation."""
@@ -212,7 +208,7 @@ class Node:
 
     async def _register(self) -> None:
         life = self._life
-        registered = await self.peers.call(CONTROLLER_NODE_ID, RegisterNode, self.registration, life.has_lost)
+        registered = await self.controller.call(RegisterNode, self.registration, life.has_lost)
         if registered.error_code is not ErrorCode.NONE:
             _log.info("node %s may not join yet: %s", self.spec.node_id, registered.message)
             if registered.error_code is ErrorCode.STALE_BROKER_EPOCH:
@@ -230,7 +226,9 @@ class Node:
         return NodeRegistration(spec.node_id, self.incarnation, spec.host, self.port, spec.roles, os.getpid())
 
     async def _follow_once(self) -> None:
-        followed = await self.peers.call(CONTROLLER_NODE_ID, FollowMetadata, self.image.version, _FOLLOW_MS)
+        followed = await self.controller.call(
+            FollowMetadata, self.image.version, _FOLLOW_MS, patience_s=_FOLLOW_MS / 1000 + PATIENCE_S
+        )
         if followed.error_code is not ErrorCode.NONE:
             raise Unanswered(f"the controller answered {followed.error_code.name}")
         self._followed_ms = self.steady_ms()

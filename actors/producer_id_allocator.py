@@ -33,7 +33,7 @@ class ProducerIdAllocatorShell(Shell):
             for effect in self._machine.handle(event):
                 if isinstance(effect, ReserveIds):
                     on_reply = partial(self._on_reserved, effect.token)
-                    self.host.ask_controller(on_reply, ReserveProducerIds, effect.count, self._at_least)
+                    self.host.controller.ask(on_reply, ReserveProducerIds, effect.count, self._at_least)
                 else:
                     self.host.answer(effect)
 

@@ -250,7 +250,7 @@ class Replicas:
             self._tell(push.partition, lambda leader: leader.push_answered(reply.answer, self._host.steady_ms()))
 
     def _propose(self, effect: ProposeIsr) -> None:
-        self._host.ask_controller(partial(self._on_judged, effect.partition), ChangeIsr, effect)
+        self._host.controller.ask(partial(self._on_judged, effect.partition), ChangeIsr, effect)
 
     def _on_judged(self, partition: TopicPartition, reply: Any) -> None:  # noqa: ANN401 - IsrChanged, or None
         if reply is not None:
@@ -323,7 +323,9 @@ class Replicas:
     def _beat(self, steady_ms: int) -> None:
         resigned = tuple(replica.resigned for replica in self._replicas.values() if replica.resigned is not None)
         heartbeat = Heartbeat(self._host.spec.node_id, self._host.incarnation, steady_ms, resigned)
-        self._host.ask_controller(partial(self._on_beat, self.lease), NodeBeat, heartbeat)
+        on_reply = partial(self._on_beat, self.lease)
+        # Who waits for long on one that is gone loses the lease before another is asked.
+        self._host.controller.ask(on_reply, NodeBeat, heartbeat, patience_s=self._config.leader_lease_ms / 4000)
 
     def _on_beat(self, lease: Lease, reply: Any) -> None:  # noqa: ANN401 - NodeBeatAnswered, or None
         if reply is None or lease is not self.lease:

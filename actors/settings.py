@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar, get_origin, get_type_hints
+from typing import Any, Final, TypeAlias, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
@@ -14,18 +14,23 @@ from eagleray.broker.controller.topic_configs import TopicConfig, text_of
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.log import InvalidConfig, LogConfig
 from eagleray.broker.log.config import CONFIG_KEYS
+from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.transactions.config import CoordinatorConfig
 
-Config = TypeVar("Config", CoordinatorConfig, GroupConfig, ControllerConfig, ReplicationConfig, ListenerConfig)
+Component: TypeAlias = (
+    CoordinatorConfig | GroupConfig | ControllerConfig | ReplicationConfig | QuorumConfig | ListenerConfig
+)
+Config = TypeVar(
+    "Config", CoordinatorConfig, GroupConfig, ControllerConfig, ReplicationConfig, QuorumConfig, ListenerConfig
+)
 
-COMPONENTS: Final[
-    tuple[type[CoordinatorConfig | GroupConfig | ControllerConfig | ReplicationConfig | ListenerConfig], ...]
-] = (
+COMPONENTS: Final[tuple[type[Component], ...]] = (
     CoordinatorConfig,
     GroupConfig,
     ControllerConfig,
     ReplicationConfig,
+    QuorumConfig,
     ListenerConfig,
 )
 """What has settings of a cluster, but for the logs."""
@@ -59,6 +64,11 @@ def replication_config(settings: Mapping[str, str]) -> ReplicationConfig:
     return _parse(ReplicationConfig, settings)
 
 
+def quorum_config(settings: Mapping[str, str]) -> QuorumConfig:
+    """What the settings say about the quorum that keeps the metadata."""
+    return _parse(QuorumConfig, settings)
+
+
 def listener_config(settings: Mapping[str, str]) -> ListenerConfig:
     """What the settings say about listeners."""
     return _parse(ListenerConfig, settings)
@@ -75,6 +85,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     group_config(settings)
     controller_config(settings)
     replication_config(settings)
+    quorum_config(settings)
     listener_config(settings)
     LogConfig.parse({key: value for key, value in settings.items() if key in CONFIG_KEYS})
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from eagleray.actors.lanes.link import OnReply
+from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.spec import NodeSpec
 from eagleray.broker.controller.image import MetadataImage
@@ -38,6 +37,7 @@ class Host(Protocol):
     supervisor: Supervisor
     loop: asyncio.AbstractEventLoop
     peers: Peers
+    controller: ControllerFinder
     image: MetadataImage
     is_registered: bool
     replicas: Replicas
@@ -51,9 +51,6 @@ class Host(Protocol):
 
     def steady_ms(self) -> int:
         """The time by a clock that nobody sets; it counts for leases and for whatever else is about how long."""
-
-    def ask_controller(self, on_reply: OnReply | None, message_type: Callable[..., Message], *fields: object) -> None:
-        """Ask the controller; the answer is None where none came."""
 
     def begin_life(self, *, has_lost: bool = False) -> None:
         """Give up everything that is led here, and register again as another incarnation, soon."""

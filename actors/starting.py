@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import secrets
 from collections.abc import Iterable, Mapping
@@ -12,6 +11,7 @@ from typing import Any, Final
 import ray
 
 from eagleray.actors.contact import Contact
+from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.embedded_ray import address_of_this_node
 from eagleray.actors.finding import find_cluster
 from eagleray.actors.lanes.frames import TOKEN_BYTES
@@ -23,6 +23,7 @@ from eagleray.actors.machines import (
     MachineCount,
     alive_addresses,
     choose,
+    controllers_among,
     controllers_of,
     known_machines,
     locks_of,
@@ -48,9 +49,6 @@ _RETRY_S: Final = 0.02
 _DESCRIBE_S: Final = 3.0
 _START_S: Final = 150.0
 _COORDINATORS: Final = 4
-
-CONTROLLERS: Final = 1
-"""How many machines have a controller: `controllers_among` says it once the metadata log has replicas."""
 
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - whoever asks for it gets it
 """To listen at these is to listen at every address of the machine; nobody can connect to them from elsewhere."""
@@ -112,7 +110,7 @@ async def start_cluster(
     data_dir = os.path.abspath(data_dir)
     chosen = choose(machines, known_machines(data_dir), alive_addresses())
     _check_hosts(chosen, host, advertised_host)
-    plan = spread(layout, chosen, controllers=CONTROLLERS)
+    plan = spread(layout, chosen, controllers=controllers_among(len(chosen)))
     _check_is_free(name, data_dir, locks_of(data_dir, chosen, plan))
     remember(data_dir, chosen)
     spec = ClusterSpec(
@@ -132,9 +130,10 @@ async def start_cluster(
     # All at once: the nodes wait for the controller to know them, and starting processes takes the longest.
     supervisor.start_nodes(plan)
     peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=Lane.RAY)
+    controller = ControllerFinder(peers, spec.controllers)
     try:
         async with asyncio.timeout(_START_S):
-            planned = await _plan(peers, spec.controllers, plan)
+            planned = await _plan(controller, plan)
             supervisor.start_nodes(tuple(node for node in planned if node not in plan))
             await _until_joined(supervisor, planned)
             return await find_cluster(name)
@@ -209,11 +208,11 @@ def _token(data_dir: str) -> bytes:
     return _token(data_dir)
 
 
-async def _plan(peers: Peers, controllers: tuple[int, ...], plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:
-    """Tell the controller which nodes there are to be, whichever of these is the controller."""
-    for node_id in itertools.cycle(controllers):
+async def _plan(controller: ControllerFinder, plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:
+    """Tell the controller which nodes there are to be."""
+    while True:
         try:
-            answer: PlanAnswered = await peers.call(node_id, PlanNodes, plan)
+            answer: PlanAnswered = await controller.call(PlanNodes, plan)
         except Unanswered:
             await asyncio.sleep(_RETRY_S)
             continue
@@ -223,7 +222,6 @@ async def _plan(peers: Peers, controllers: tuple[int, ...], plan: tuple[PlannedN
             raise CannotStart(answer.message or answer.error_code.name)
         else:
             return answer.nodes
-    raise AssertionError("there is always a node to ask")
 
 
 async def _until_joined(supervisor: RaySupervisor, planned: tuple[PlannedNode, ...]) -> None:

@@ -84,6 +84,14 @@ MEANINGS = {
     "broker.session.timeout.ms": "After how long without a heartbeat a node is taken for dead.",
     "broker.heartbeat.interval.ms": "How often a node is to be heard from.",
     "leader.lease.ms": "How long a leader may acknowledge after a heartbeat; less than the session. Ours.",
+    # The quorum that keeps the metadata
+    "controller.quorum.election.timeout.ms": "How long a node that keeps the metadata waits for a leader before it "
+    "votes for another; it stands itself after up to twice that.",
+    "controller.quorum.lease.ms": "How long the controller may answer after sending what a majority has answered; at "
+    "most nine elevenths of the election timeout. Ours.",
+    "controller.quorum.heartbeat.interval.ms": "How often the controller tells the others that it is there. Ours.",
+    "controller.quorum.push.timeout.ms": "After how long what the controller sent the others is sent again. Ours.",
+    "controller.quorum.push.max.bytes": "How much of the metadata log is sent at once. Ours.",
     # Listeners
     "connections.max.idle.ms": "How long a connection may be silent while nothing of it is in flight.",
     "max.connections": "How many Kafka clients may be connected to one node.",

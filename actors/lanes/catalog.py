@@ -68,6 +68,7 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
         controller.ListReassignments,
         controller.ElectLeaders,
         controller.DrainNodes,
+        messages.QuorumTold,
     ),
 }
 """What each role answers."""

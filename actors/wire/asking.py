@@ -8,7 +8,6 @@ from typing import Any, Final, Protocol
 
 from eagleray.actors.lanes.peers import Unanswered
 from eagleray.actors.shell import Host
-from eagleray.actors.spec import CONTROLLER_NODE_ID
 from eagleray.broker.controller.nodes import NodeRegistration, Role
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
@@ -59,7 +58,7 @@ async def ask_controller(
     allowed_ms = timeout_ms if timeout_ms > 0 else _DEFAULT_TIMEOUT_MS
     try:
         async with asyncio.timeout(allowed_ms / 1000):
-            return await call.host.peers.call(CONTROLLER_NODE_ID, message_type, *fields)
+            return await call.host.controller.call(message_type, *fields)
     except (Unanswered, TimeoutError):
         return None
 

@@ -78,14 +78,20 @@ class Call:
 
     def ask(self, node_id: int, on_reply: OnReply, message_type: Callable[..., Message], *fields: object) -> None:
         """Ask a node like `host.peers.ask`; an error in `on_reply` fails this call and nothing else."""
+        self.host.peers.ask(node_id, self._guarded(on_reply), message_type, *fields)
 
+    def ask_controller(self, on_reply: OnReply, message_type: Callable[..., Message], *fields: object) -> None:
+        """Ask the controller, whichever node that is; an error in `on_reply` fails this call and nothing else."""
+        self.host.controller.ask(self._guarded(on_reply), message_type, *fields)
+
+    def _guarded(self, on_reply: OnReply) -> OnReply:
         def received(reply: Message | None) -> None:
             try:
                 on_reply(reply)
             except Exception as error:  # noqa: BLE001 - it would end the node, whose state is not touched
                 self.fail(error)
 
-        self.host.peers.ask(node_id, received, message_type, *fields)
+        return received
 
     def after(self, delay_s: float, act: Callable[..., None], *arguments: object) -> None:
         """Go on in a while; an error in `act` fails this call and nothing else."""

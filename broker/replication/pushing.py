@@ -112,6 +112,12 @@ class Pushes:
             if is_late and progress.in_flight_id != NOT_IN_FLIGHT:
                 progress.lost()
 
+    def remind(self, now_ms: int, interval_ms: int) -> None:
+        """Owe a push, if only an empty one, to followers that were sent none for a while."""
+        for progress in self._followers.values():
+            if now_ms - progress.sent_ms >= interval_ms and progress.in_flight_id == NOT_IN_FLIGHT:
+                progress.lost()
+
     def _push(self, progress: FollowerProgress, now_ms: int) -> Push:
         log = self._log
         if progress.next_offset < log.log_start_offset:

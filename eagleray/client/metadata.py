@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _REFRESH_PAUSE_MS: Final = 20
 _SILENCE_MS: Final = 2000
 """How long one node may be silent before the next is asked: its machine may be gone, and nobody says so then."""
+_HAS_IMAGE: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_CONTROLLER})
+"""Any node's metadata are good enough here; one that is not the controller says so."""
 
 
 class ClusterView:
@@ -147,7 +149,7 @@ class ClusterView:
         self._runtime.ask(self.any_node(), on_reply, GetMetadata)
 
     def _on_reply(self, question: int, reply: Any) -> None:  # noqa: ANN401 - a reply, or None
-        is_answer = type(reply) is MetadataAnswered and reply.error_code is ErrorCode.NONE and reply.image is not None
+        is_answer = type(reply) is MetadataAnswered and reply.error_code in _HAS_IMAGE and reply.image is not None
         if is_answer:
             self.update(reply.image)
         if question != self._question or not self._is_asking or self._is_closed:

@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
+from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REQUESTS
 from eagleray.actors.lanes.peers import Unanswered
 from eagleray.actors.messages import WriteGroupMarkers
-from eagleray.actors.spec import NodeSpec
+from eagleray.actors.spec import CONTROLLER_NODE_ID, NodeSpec
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NodeRegistration, Role
 from eagleray.broker.groups.events import CommitOffsets, OffsetToCommit
@@ -39,6 +40,9 @@ class WorldPeers:
     def __init__(self, world: ClientWorld) -> None:
         self._world = world
 
+    def ask(self, node_id: int, on_reply: Any, message_type: Callable[..., Message], *fields: object) -> None:
+        self._world.ask(node_id, on_reply, message_type, *fields)
+
     async def call(self, node_id: int, message_type: Callable[..., Message], *fields: object) -> Any:
         answered: asyncio.Future[Any] = self._world.loop.create_future()
         self._world.ask(node_id, lambda reply: answered.done() or answered.set_result(reply), message_type, *fields)
@@ -55,6 +59,7 @@ class WorldHost:
         self._world = world
         self.loop = world.loop
         self.peers = WorldPeers(world)
+        self.controller = ControllerFinder(self.peers, (CONTROLLER_NODE_ID,))  # type: ignore[arg-type] # a fake
         self.spec = NodeSpec(
             cluster="world",
             node_id=node_id,

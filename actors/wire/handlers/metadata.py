@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from eagleray.actors.spec import CONTROLLER_NODE_ID
 from eagleray.actors.wire.call import Call
 from eagleray.broker.controller.events import CreateTopics, GetMetadata, NewTopic
 from eagleray.broker.controller.names import complaint_about
@@ -57,7 +56,7 @@ def _create(request: MetadataRequest, call: Call, missing: list[str]) -> None:
         wanted = [name for name in missing if refused.get(name) is ErrorCode.NONE]
         _answer_when_heard(request, call, refused, wanted, _HEARD_TRIES)
 
-    call.ask(CONTROLLER_NODE_ID, created, CreateTopics, tuple(NewTopic(name) for name in missing))
+    call.ask_controller(created, CreateTopics, tuple(NewTopic(name) for name in missing))
 
 
 def _ask_for(request: MetadataRequest, call: Call, missing: list[str]) -> None:
@@ -65,7 +64,7 @@ def _ask_for(request: MetadataRequest, call: Call, missing: list[str]) -> None:
         wanted = [] if reply is None else [name for name in missing if name in reply.image.topics]
         _answer_when_heard(request, call, dict.fromkeys(wanted, ErrorCode.NONE), wanted, _HEARD_TRIES)
 
-    call.ask(CONTROLLER_NODE_ID, told, GetMetadata, tuple(missing))
+    call.ask_controller(told, GetMetadata, tuple(missing))
 
 
 def _answer_when_heard(

@@ -5,6 +5,7 @@ import os
 import struct
 from types import SimpleNamespace
 
+from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.lanes.peers import Unanswered
 from eagleray.actors.wire.config import ListenerConfig
 from eagleray.actors.wire.connection import Connection
@@ -80,11 +81,13 @@ def make_listener(*, roles=(), topics=(), **config):
     """A listener of a node that has joined a cluster of two; to be called on a running loop."""
     loop = asyncio.get_running_loop()
     nodes = {number: NodeRegistration(number, 1, "127.0.0.1", 9090 + number, ("leader",)) for number in (1, 2)}
+    peers = NobodyAnswers(loop)
     host = SimpleNamespace(
         loop=loop,
         image=MetadataImage(nodes=nodes, topics={topic.name: topic for topic in topics}),
         spec=SimpleNamespace(node_id=1, roles=roles, data_dir=os.getcwd(), settings={}),
-        peers=NobodyAnswers(loop),
+        peers=peers,
+        controller=ControllerFinder(peers, (0,)),
         now_ms=lambda: 0,
     )
     return Listener(host, ListenerConfig(**config), RecordedSession)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.broker.controller.events import GetMetadata
 from eagleray.broker.controller.topics import PartitionImage, TopicImage
 from eagleray.protocol.errors import ErrorCode
@@ -33,6 +34,7 @@ def asked_for(name, *known, hears):
     async def scenario():
         listener = make_listener(roles=("leader",), auto_create_topics_enable=False)
         listener.host.peers = ControllerKnows(listener.host.loop, *known)
+        listener.host.controller = ControllerFinder(listener.host.peers, (0,))
         peer = Peer(listener)
         peer.send(MetadataRequest(topics=(MetadataRequestTopic(name=name),)), 9)
         if hears:

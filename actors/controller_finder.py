@@ -1,0 +1,123 @@
+"""Which of the nodes that could be the controller is it: whoever asks it finds out by asking."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from eagleray.actors.lanes.link import OnReply
+from eagleray.actors.lanes.peers import Peers, Unanswered
+from eagleray.actors.not_controller import says_not_controller
+from eagleray.broker.messages import Message
+
+PATIENCE_S: Final = 5.0
+"""How long one node is waited for, where there are others to ask, by whoever does not say otherwise."""
+
+
+class _Question:
+    """Something that is asked of one node after another, until one of them answers as the controller."""
+
+    __slots__ = ("attempt", "fields", "message_type", "node_id", "on_reply", "patience", "tries_left")
+
+    def __init__(
+        self, on_reply: OnReply, message_type: Callable[..., Message], fields: tuple[object, ...], tries: int
+    ) -> None:
+        self.on_reply = on_reply
+        self.message_type = message_type
+        self.fields = fields
+        self.tries_left = tries
+        self.node_id = -1
+        self.attempt = 0
+        self.patience: asyncio.TimerHandle | None = None
+
+
+class ControllerFinder:
+    """Asks the controller, which may be any of some nodes.
+
+    Owns: which of them answered as the controller last, and what is being asked. A node that says that it is not the
+    controller, or does not answer, is followed by the next, until each was asked once; then the answer is None. As
+    soon as another node is known to be the controller, whoever still waits for an earlier one is sent there: a
+    machine that is gone may leave questions open for long. Asking again is safe for everything that is asked here.
+    With one node only, it is asked, and its answer is the answer.
+    """
+
+    def __init__(self, peers: Peers, controllers: Sequence[int], *, patience_s: float = PATIENCE_S) -> None:
+        self._peers = peers
+        self._controllers = tuple(controllers)
+        self._patience_s = patience_s
+        self._open: set[_Question] = set()
+        self.node_id = self._controllers[0]
+        """The node that is asked first."""
+
+    def ask(
+        self, on_reply: OnReply, message_type: Callable[..., Message], *fields: object, patience_s: float | None = None
+    ) -> None:
+        """Ask the controller like `Peers.ask`; `patience_s` is how long the answer may take where that is known."""
+        if len(self._controllers) == 1:
+            self._peers.ask(self.node_id, on_reply, message_type, *fields)
+            return
+        question = _Question(on_reply, message_type, fields, len(self._controllers))
+        self._open.add(question)
+        self._try(question, self.node_id, self._patience_s if patience_s is None else patience_s)
+
+    async def call(self, message_type: Callable[..., Message], *fields: object, patience_s: float | None = None) -> Any:  # noqa: ANN401 - the answer that belongs to the message
+        """Ask the controller and wait for the answer; raises Unanswered."""
+        answered: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+
+        def on_reply(reply: Message | None) -> None:
+            if not answered.done():
+                answered.set_result(reply)
+
+        self.ask(on_reply, message_type, *fields, patience_s=patience_s)
+        reply = await answered
+        if reply is None:
+            name = getattr(message_type, "__name__", str(message_type))
+            raise Unanswered(f"no controller answered {name}")
+        return reply
+
+    def _try(self, question: _Question, node_id: int, patience_s: float) -> None:
+        question.node_id = node_id
+        question.tries_left -= 1
+        question.attempt += 1
+        attempt = question.attempt
+
+        def on_reply(reply: Message | None) -> None:
+            if attempt == question.attempt and question in self._open:
+                self._answered(question, reply, patience_s)
+
+        loop = asyncio.get_running_loop()
+        if question.patience is not None:
+            question.patience.cancel()
+        question.patience = loop.call_later(patience_s, on_reply, None)
+        self._peers.ask(node_id, on_reply, question.message_type, *question.fields)
+
+    def _answered(self, question: _Question, reply: Message | None, patience_s: float) -> None:
+        is_answer = reply is not None and not says_not_controller(reply)
+        if not is_answer and question.tries_left:
+            self._try(question, self._after(question.node_id), patience_s)
+            return
+        self._close(question)
+        if is_answer:
+            self._found(question.node_id)
+        elif question.node_id == self.node_id or reply is None:
+            # Nobody is the controller at the moment; the next who asks begins elsewhere.
+            self.node_id = self._after(self.node_id)
+        question.on_reply(reply if is_answer else None)
+
+    def _found(self, node_id: int) -> None:
+        if node_id == self.node_id:
+            return
+        self.node_id = node_id
+        for question in [each for each in self._open if each.node_id != node_id]:
+            question.tries_left = max(question.tries_left, 1)
+            self._try(question, node_id, self._patience_s)
+
+    def _close(self, question: _Question) -> None:
+        self._open.discard(question)
+        if question.patience is not None:
+            question.patience.cancel()
+
+    def _after(self, node_id: int) -> int:
+        place = self._controllers.index(node_id)
+        return self._controllers[(place + 1) % len(self._controllers)]

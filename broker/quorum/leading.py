@@ -1,0 +1,112 @@
+"""The leader's side of the quorum's log, for one term."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import PartitionLog
+from eagleray.broker.quorum.config import QuorumConfig
+from eagleray.broker.quorum.events import SendTo
+from eagleray.broker.replication.events import PushAnswered
+from eagleray.broker.replication.pushing import Pushes
+from eagleray.protocol.errors import ErrorCode
+
+UNKNOWN_LIFE = 0
+"""Lives of voters are counted from one; one that is not known yet says so when it is pushed to."""
+
+_NEVER = -(2**62)
+
+
+class QuorumLeader:
+    """Replicates the log to the other voters in one term, and knows what a majority has and who is in touch.
+
+    Owns: what is known of the followers, and when each was last sent something that it answered. The log is the
+    member's, and appended to by it alone. Persists: nothing. An entry is committed once a majority has it on stable
+    storage, and only behind an entry of this very term: those of older terms may be had by a majority and be replaced
+    all the same (Raft, 5.4.2). After a restart: there is no leader of this term.
+    """
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        node_id: int,
+        voters: Sequence[int],
+        term: int,
+        log: PartitionLog,
+        *,
+        lives: Mapping[int, int],
+        config: QuorumConfig,
+        now_ms: int,
+    ) -> None:
+        self.term = term
+        self.first_offset = log.log_end_offset
+        """Where the entries of this term begin."""
+        self._followers = tuple(voter for voter in voters if voter != node_id)
+        self._majority = len(voters) // 2 + 1
+        self._log = log
+        self._config = config
+        self._elected_ms = now_ms
+        self._pushes = Pushes(partition, node_id, term, log, config.replication)
+        self._lives = {voter: lives.get(voter, UNKNOWN_LIFE) for voter in self._followers}
+        self._pushes.push_to(self._followers, self._lives, now_ms)
+        self._sent: dict[int, tuple[int, int]] = {}
+        self._answered_ms = dict.fromkeys(self._followers, _NEVER)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether an entry of this term is committed, and with it everything that any leader before has committed."""
+        return self._log.high_watermark > self.first_offset
+
+    def holds(self, now_ms: int) -> bool:
+        """Whether surely nobody else has been elected."""
+        return now_ms < self._in_touch_ms(now_ms) + self._config.controller_quorum_lease_ms
+
+    def is_alone(self, now_ms: int) -> bool:
+        """Whether no majority has answered for a whole election timeout."""
+        since_ms = max(self._in_touch_ms(now_ms), self._elected_ms)
+        return now_ms - since_ms >= self._config.controller_quorum_election_timeout_ms
+
+    def _in_touch_ms(self, now_ms: int) -> int:
+        """When the leader sent what a majority, itself included, has answered since."""
+        return sorted([now_ms, *self._answered_ms.values()], reverse=True)[self._majority - 1]
+
+    def answered(self, event: PushAnswered, now_ms: int) -> None:
+        """Take a follower's answer in this term."""
+        if event.error_code is ErrorCode.FENCED_LEADER_EPOCH or event.follower not in self._lives:
+            # It answers what an earlier leadership of this node has sent, whose pushes were numbered likewise.
+            return
+        push_id, sent_ms = self._sent.get(event.follower, (-1, _NEVER))
+        if event.push_id == push_id:
+            self._answered_ms[event.follower] = max(sent_ms, self._answered_ms[event.follower])
+        if event.incarnation > self._lives[event.follower]:
+            self._lives[event.follower] = event.incarnation
+            self._pushes.push_to(self._followers, self._lives, now_ms)
+        else:
+            self._pushes.answered(event, now_ms)
+        self.advance()
+
+    def advance(self) -> None:
+        """Commit what a majority has."""
+        ends = [self._own_end(), *map(self._pushes.agreed_offset, self._followers)]
+        self._commit(sorted(ends, reverse=True)[self._majority - 1])
+
+    def _own_end(self) -> int:
+        return self._log.recovery_point
+
+    def _commit(self, offset: int) -> None:
+        if offset > self.first_offset:
+            self._log.advance_high_watermark(offset)
+
+    def due(self, now_ms: int) -> list[SendTo]:
+        """Push what followers are owed."""
+        sent: list[SendTo] = []
+        for node_id, push in self._pushes.due(now_ms):
+            self._sent[node_id] = (push.push_id, now_ms)
+            sent.append(SendTo(node_id, push))
+        return sent
+
+    def tick(self, now_ms: int) -> None:
+        """Take for lost what was not answered, and let nobody wait for long without hearing something."""
+        self._pushes.take_for_lost(now_ms)
+        self._pushes.remind(now_ms, self._config.controller_quorum_heartbeat_interval_ms)

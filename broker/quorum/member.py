@@ -1,0 +1,385 @@
+"""A voter of the quorum that keeps the metadata log: Raft, over a partition's log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import Appended, Flush, Origin, PartitionLog
+from eagleray.broker.quorum.ballot import Ballot
+from eagleray.broker.quorum.canvass import Canvass
+from eagleray.broker.quorum.config import QuorumConfig
+from eagleray.broker.quorum.events import (
+    Committed,
+    Deposed,
+    Elected,
+    QuorumEffect,
+    QuorumMessage,
+    RequestVote,
+    SendTo,
+    VoteAnswered,
+)
+from eagleray.broker.quorum.leading import QuorumLeader
+from eagleray.broker.replication.events import Push, PushAnswered
+from eagleray.broker.replication.follower import ReplicationFollower
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import NewRecord, build_batch, split_batches
+
+_LONG_AGO = -(2**62)
+
+
+class Ports(NamedTuple):
+    """What a member needs of the world."""
+
+    persist: Callable[[Ballot], None]
+    """Has the ballot on stable storage when it returns; where it cannot, it raises, and the member must not go on."""
+
+    chance: Callable[[], float]
+    """Gives numbers from 0 to 1, so that voters do not all stand at the same moment."""
+
+    time_of_day_ms: Callable[[], int]
+    """For the log, and to tell lives apart. All else takes a clock that never goes back, given with each call."""
+
+
+class Proposal(NamedTuple):
+    """What became of a proposal: where it ends in the log, once it is committed; None where this member leads not."""
+
+    end_offset: int | None
+    effects: list[QuorumEffect]
+
+
+class QuorumMember:
+    """One of a fixed set of voters, of which a majority keeps the log and chooses who appends to it.
+
+    Owns: the log, alone; the ballot; whom it follows, or what it knows of those who follow it. The term of an entry is
+    its leader epoch in the log.
+    Persists: the ballot, before anything is said that rests on it; entries, before they are acknowledged or counted.
+    Promises: one leader a term; what is committed stays, and is the same everywhere; while `holds` is true, there is
+    no other member of which it is, whatever the clocks' speeds within the allowance. A voter that has heard from a
+    leader lately votes for nobody, and a candidate asks first whether it would be elected, so one that was cut off
+    does not disturb the others when it is back. A leader that hears from no majority for an election timeout steps
+    down. A voter that has to drop its log, because the leader's begins behind it, or whose disk is a new one, has no
+    vote of its own until it has caught up: it counts only where all vote alike.
+    On failure of a disk: what it raises ends this life of the member; a log that is no longer online has to, too.
+    After a restart: it follows, with what the ballot and the log say, and votes for nobody for an election timeout,
+    for its last life may have heard from a leader. A single voter leads at once.
+    """
+
+    leader_type = QuorumLeader
+    follower_type = ReplicationFollower
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        node_id: int,
+        voters: Sequence[int],
+        log: PartitionLog,
+        *,
+        ballot: Ballot,
+        ports: Ports,
+        config: QuorumConfig,
+        now_ms: int,
+    ) -> None:
+        assert node_id in voters, f"node {node_id} is none of the voters {voters}"
+        assert log.config.flush is Flush.COMMIT, "what is acknowledged has to be on stable storage"
+        self.leader = NO_NODE
+        """Who leads, as far as this member knows."""
+        self.log = log
+        self._partition = partition
+        self._node_id = node_id
+        self._voters = tuple(voters)
+        self._ports = ports
+        self._config = config
+        self._leading: QuorumLeader | None = None
+        self._canvass: Canvass | None = None
+        # Who has never been in a term has never heard from a leader either, and a new quorum need not wait.
+        is_new = ballot.term == 0 and log.epochs.latest_epoch < 0
+        self._heard_ms = _LONG_AGO if is_new else now_ms
+        self._stand_ms = now_ms + self._wait_ms(0 if is_new else 1)
+        self._speak_ms = now_ms + 2 * config.controller_quorum_election_timeout_ms
+        self._ballot = msgspec.structs.replace(
+            ballot,
+            term=max(ballot.term, log.epochs.latest_epoch),
+            # At least the clock, so that one with a new disk is not taken for one that has the old one.
+            incarnation=max(ballot.incarnation + 1, ports.time_of_day_ms()),
+        )
+        ports.persist(self._ballot)
+        # What the last life wrote and did not flush counts for nothing until it is.
+        log.flush()
+        self._follower = self.follower_type(partition, node_id, self._ballot.incarnation, log)
+        self._follower.follow(self.term)
+        self._told_offset = log.high_watermark
+
+    # What others see of it
+
+    @property
+    def term(self) -> int:
+        """The newest term that is known here."""
+        return self._ballot.term
+
+    @property
+    def committed_offset(self) -> int:
+        """Everything before it is there for good."""
+        return self.log.high_watermark
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this member was elected in its term, and has not stepped down."""
+        return self._leading is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether this member leads and has everything committed that any leader before it has."""
+        return self._leading is not None and self._leading.is_settled
+
+    def holds(self, now_ms: int) -> bool:
+        """Whether this member leads and surely nobody else does; a leader answers nothing while this is False."""
+        return self._leading is not None and self._leading.holds(now_ms)
+
+    # What happens to it
+
+    def propose(self, values: Sequence[bytes], now_ms: int) -> Proposal:
+        """Append records, as one batch, all or none; they are there for good once `Committed` reaches their end.
+
+        LogWriteFailed: nothing was appended. LogOffline: nobody knows, and this life of the member is over.
+        """
+        if self._leading is None:
+            return Proposal(None, [])
+        end_offset = self._append(values)
+        return Proposal(end_offset, self._advanced(now_ms))
+
+    def receive(self, message: QuorumMessage, now_ms: int) -> list[QuorumEffect]:
+        """Take what another member says."""
+        match message:
+            case RequestVote():
+                return self._on_request_vote(message, now_ms)
+            case VoteAnswered():
+                return self._on_vote_answered(message, now_ms)
+            case Push():
+                return self._on_push(message, now_ms)
+            case PushAnswered():
+                return self._on_push_answered(message, now_ms)
+
+    def tick(self, now_ms: int) -> list[QuorumEffect]:
+        """Take note of the time: push, stand for election, or step down."""
+        if self._leading is None:
+            return self._stand(now_ms) if now_ms >= self._stand_ms else []
+        if self._leading.is_alone(now_ms):
+            return self._step_down(now_ms)
+        self._leading.tick(now_ms)
+        return self._advanced(now_ms)
+
+    def trim(self, before_offset: int, now_ms: int) -> list[QuorumEffect]:
+        """Delete what lies before a committed entry that stands for all of it."""
+        assert before_offset < self.committed_offset, "a log that is trimmed has something left to begin with"
+        self.log.delete_records(before_offset)
+        return self._advanced(now_ms)
+
+    # Voting
+
+    def _on_request_vote(self, ask: RequestVote, now_ms: int) -> list[QuorumEffect]:
+        if ask.candidate not in self._voters:
+            return []
+        if self._is_loyal(now_ms):
+            # A newer term is not taken over either: it would end that of a leader who is well.
+            return [self._vote(ask, is_granted=False)]
+        effects: list[QuorumEffect] = []
+        is_granted = self._is_as_complete(ask) and self._is_free_for(ask)
+        if is_granted and not ask.is_only_asked:
+            effects += self._enter(ask.term, ask.candidate)
+            self._rest(now_ms)
+        elif ask.term > self.term and not ask.is_only_asked:
+            effects += self._enter(ask.term)
+        return [*effects, self._vote(ask, is_granted=is_granted)]
+
+    def _is_loyal(self, now_ms: int) -> bool:
+        """Whether there is a leader, as far as this member knows, who may believe that nobody else was elected."""
+        return self.is_leader or now_ms - self._heard_ms < self._config.controller_quorum_election_timeout_ms
+
+    def _is_as_complete(self, ask: RequestVote) -> bool:
+        """Whether the candidate has everything that this member could have helped to commit."""
+        return (ask.last_epoch, ask.end_offset) >= (self.log.epochs.latest_epoch, self.log.log_end_offset)
+
+    def _is_free_for(self, ask: RequestVote) -> bool:
+        if ask.term != self.term:
+            return ask.term > self.term
+        return self._ballot.voted_for in (NO_NODE, ask.candidate)
+
+    def _vote(self, ask: RequestVote, *, is_granted: bool) -> SendTo:
+        return SendTo(ask.candidate, self._answer_to(ask, is_granted=is_granted))
+
+    def _answer_to(self, ask: RequestVote, *, is_granted: bool) -> VoteAnswered:
+        ballot, only = self._ballot, ask.is_only_asked
+        return VoteAnswered(self.term, self._node_id, ballot.incarnation, ask.term, only, is_granted, ballot.is_whole)
+
+    # Standing for election
+
+    def _stand(self, now_ms: int) -> list[QuorumEffect]:
+        """Ask who would vote for this member; a single voter knows."""
+        self._stand_ms = now_ms + self._wait_ms(0.5, 0.5)
+        self.leader = NO_NODE
+        return self._ask(self.term + 1, now_ms, is_only_asked=True)
+
+    def _ask(self, term: int, now_ms: int, *, is_only_asked: bool) -> list[QuorumEffect]:
+        self._canvass = Canvass(term, len(self._voters), is_only_asked=is_only_asked)
+        last_epoch, end_offset = self.log.epochs.latest_epoch, self.log.log_end_offset
+        ask = RequestVote(term, self._node_id, last_epoch, end_offset, is_only_asked)
+        self._canvass.answered(self._answer_to(ask, is_granted=True))
+        asked: list[QuorumEffect] = [SendTo(voter, ask) for voter in self._voters if voter != self._node_id]
+        return asked or self._count(now_ms)
+
+    def _on_vote_answered(self, event: VoteAnswered, now_ms: int) -> list[QuorumEffect]:
+        if event.term > self.term:
+            return self._enter(event.term)
+        if self._canvass is None or event.voter not in self._voters:
+            return []
+        self._canvass.answered(event)
+        return self._count(now_ms)
+
+    def _count(self, now_ms: int) -> list[QuorumEffect]:
+        canvass = self._canvass
+        if canvass is None or not canvass.is_won:
+            return []
+        if canvass.is_only_asked:
+            self._enter(canvass.term, self._node_id)
+            return self._ask(canvass.term, now_ms, is_only_asked=False)
+        self._canvass = None
+        return self._lead(canvass, now_ms)
+
+    def _lead(self, canvass: Canvass, now_ms: int) -> list[QuorumEffect]:
+        assert canvass.term == self.term
+        if not self._ballot.is_whole:
+            # Everybody who has something has found that this member has as much.
+            self._keep(is_whole=True)
+        self.leader = self._node_id
+        self._leading = self.leader_type(
+            self._partition,
+            self._node_id,
+            self._voters,
+            self.term,
+            self.log,
+            lives=canvass.granted,
+            config=self._config,
+            now_ms=now_ms,
+        )
+        # Nothing counts before an entry of this term does, so there has to be one.
+        self._append([None])
+        return [Elected(self.term), *self._advanced(now_ms)]
+
+    # Leading
+
+    def _append(self, values: Sequence[bytes | None]) -> int:
+        time_ms = self._ports.time_of_day_ms()
+        batches = split_batches(build_batch([NewRecord(value, timestamp=time_ms) for value in values]))
+        (result,) = self.log.append(batches, leader_epoch=self.term, now_ms=time_ms, origin=Origin.COORDINATOR)
+        assert isinstance(result, Appended), f"nobody else writes the log of a quorum: {result}"
+        self.log.flush()
+        return self.log.log_end_offset
+
+    def _on_push_answered(self, event: PushAnswered, now_ms: int) -> list[QuorumEffect]:
+        if event.leader_epoch > self.term:
+            return self._enter(event.leader_epoch)
+        if self._leading is None or event.leader_epoch < self.term:
+            return []
+        self._leading.answered(event, now_ms)
+        return self._advanced(now_ms)
+
+    def _advanced(self, now_ms: int) -> list[QuorumEffect]:
+        """Push what there is, after committing what can be, so that one push tells both."""
+        assert self._leading is not None
+        self._leading.advance()
+        return [*self._committed(), *self._leading.due(now_ms)]
+
+    def _committed(self) -> list[QuorumEffect]:
+        if self.log.high_watermark <= self._told_offset:
+            return []
+        self._told_offset = self.log.high_watermark
+        return [Committed(self._told_offset)]
+
+    def _step_down(self, now_ms: int) -> list[QuorumEffect]:
+        """Stop leading in this term, for good, and wait as anybody does who has just heard from a leader."""
+        assert self._leading is not None
+        self._leading, self.leader = None, NO_NODE
+        self._rest(now_ms)
+        return [Deposed(self.term)]
+
+    # Following
+
+    def _on_push(self, push: Push, now_ms: int) -> list[QuorumEffect]:
+        effects: list[QuorumEffect] = []
+        if self._is_silent_to(push, now_ms):
+            return effects
+        if push.leader_epoch >= self.term:
+            effects += self._enter(push.leader_epoch)
+            assert not self.is_leader, f"nodes {self._node_id} and {push.leader} both lead in term {self.term}"
+            self.leader, self._canvass = push.leader, None
+            self._heard_ms = now_ms
+            self._rest(now_ms)
+        if self._drops_its_log(push):
+            self._note_whole(push, is_whole=False)
+        answer = self._follower.push(push, self._ports.time_of_day_ms())
+        if answer.error_code is ErrorCode.NONE and self._has_caught_up(push):
+            self._note_whole(push, is_whole=True)
+        return [*effects, *self._committed(), SendTo(push.leader, answer)]
+
+    def _is_silent_to(self, push: Push, now_ms: int) -> bool:
+        """Whether a member that may have forgotten whom it elected does not answer a leader that it knows nothing of.
+
+        The leader may be one that was replaced with this very member's help, and would go on with its help as well.
+        Without, it steps down before this member speaks.
+        """
+        if self._ballot.is_whole or now_ms >= self._speak_ms:
+            return False
+        return (push.leader_epoch, push.leader) != (self.term, self._ballot.voted_for)
+
+    def _drops_its_log(self, push: Push) -> bool:
+        """Whether a push will have the log begin anew, and there is something in it that others may rely on."""
+        has_something = self.log.log_start_offset < self.log.log_end_offset
+        return push.begins_anew and push.base_offset > self._follower.agreed_offset and has_something
+
+    def _note_whole(self, push: Push, *, is_whole: bool) -> None:
+        is_for_us = push.leader_epoch == self.term and push.incarnation == self._ballot.incarnation
+        if is_for_us and self._ballot.is_whole is not is_whole:
+            self._keep(is_whole=is_whole)
+
+    def _has_caught_up(self, push: Push) -> bool:
+        """Whether the log has all that was committed when the push was made, an entry of the leader's term included.
+
+        By then it has again whatever this member has acknowledged and others have relied on.
+        """
+        committed = push.high_watermark
+        return self.committed_offset >= committed and self.log.epochs.epoch_at(committed - 1) == push.leader_epoch
+
+    # Terms and time
+
+    def _enter(self, term: int, voted_for: int = NO_NODE) -> list[QuorumEffect]:
+        """Be in a term, and have voted in it where that is said. Whoever led in an older one does not any more."""
+        if term == self.term and voted_for in (NO_NODE, self._ballot.voted_for):
+            return []
+        assert term >= self.term, f"a term fell from {self.term} to {term}"
+        deposed: list[QuorumEffect] = []
+        if term > self.term:
+            deposed = [] if self._leading is None else [Deposed(self.term)]
+            self._leading, self._canvass, self.leader = None, None, NO_NODE
+        self._keep(term=term, voted_for=voted_for)
+        self._follower.follow(term)
+        return deposed
+
+    def _keep(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Ballot
+        ballot = msgspec.structs.replace(self._ballot, **changes)
+        self._ports.persist(ballot)
+        self._ballot = ballot
+
+    def _rest(self, now_ms: int) -> None:
+        """Do not stand for election for a while."""
+        self._stand_ms = now_ms + self._wait_ms(1)
+
+    def _wait_ms(self, least: float, span: float = 1.0) -> int:
+        """Some time, in election timeouts; a single voter waits for nobody."""
+        if len(self._voters) == 1:
+            return 0
+        return int(self._config.controller_quorum_election_timeout_ms * (least + span * self._ports.chance()))

@@ -1,0 +1,28 @@
+"""The simulator catches a member of a quorum with one rule broken, whichever rule it is."""
+
+import pytest
+
+from eagleray.broker.quorum.member import QuorumMember
+from tests.simulation.quorum.quorum_mutations import MUTATIONS
+from tests.simulation.quorum.quorum_world import simulate_quorum
+from tests.simulation.schedule import Violation
+
+MOST_SEEDS = 60
+
+FIRST_SEEDS = {
+    "no loyalty": 402,
+    "entries of older terms counted": 791,
+}
+"""Where to begin to look for what is rare, so that the tests are quick."""
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_broken_rule_is_caught(mutation: str) -> None:
+    first = FIRST_SEEDS.get(mutation, 0)
+    with pytest.raises(Violation, match=r"seed \d+"):
+        run_until_caught(range(first, first + MOST_SEEDS), MUTATIONS[mutation])
+
+
+def run_until_caught(seeds: range, member_type: type[QuorumMember]) -> None:
+    for seed in seeds:
+        simulate_quorum(seed, member_type)

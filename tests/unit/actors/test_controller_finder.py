@@ -1,0 +1,109 @@
+"""Whoever asks the controller finds out which node it is."""
+
+import asyncio
+
+import pytest
+
+from eagleray.actors.controller_finder import ControllerFinder
+from eagleray.actors.lanes.peers import Unanswered
+from eagleray.broker.controller.events import (
+    FollowMetadata,
+    GetMetadata,
+    MetadataAnswered,
+    MetadataFollowed,
+)
+from eagleray.broker.controller.image import EMPTY_IMAGE
+from eagleray.protocol.errors import ErrorCode
+
+
+class Nodes:
+    """Nodes that answer as the test says: as the controller, as none, with None, or never."""
+
+    def __init__(self, **answers):
+        self.answers = {int(name.removeprefix("node_")): answer for name, answer in answers.items()}
+        self.asked = []
+
+    def ask(self, node_id, on_reply, message_type, *fields):
+        self.asked.append(node_id)
+        answer = self.answers[node_id]
+        if answer == "never":
+            return
+        code = ErrorCode.NONE if answer == "controller" else ErrorCode.NOT_CONTROLLER
+        if message_type is FollowMetadata:
+            reply = MetadataFollowed(1, code, 7)
+        else:
+            reply = MetadataAnswered(1, code, EMPTY_IMAGE)
+        asyncio.get_running_loop().call_soon(on_reply, None if answer is None else reply)
+
+
+def run(scenario, nodes, controllers=(0, 100, 200), **options):
+    async def with_finder():
+        async with asyncio.timeout(10):
+            return await scenario(ControllerFinder(nodes, controllers, **options))
+
+    return asyncio.run(with_finder())
+
+
+@pytest.mark.parametrize("other", ["none", None, "never"])
+def test_it_moves_on_until_somebody_answers_as_the_controller_and_remembers_who(other):
+    nodes = Nodes(node_0=other, node_100=other, node_200="controller")
+
+    async def scenario(finder):
+        assert (await finder.call(GetMetadata)).error_code is ErrorCode.NONE
+        await finder.call(GetMetadata)
+
+    run(scenario, nodes, patience_s=0.01)
+    assert nodes.asked == [0, 100, 200, 200]
+
+
+def test_where_nobody_is_the_controller_there_is_no_answer_and_everybody_was_asked_once():
+    nodes = Nodes(node_0="none", node_100=None, node_200="none")
+
+    async def scenario(finder):
+        with pytest.raises(Unanswered, match="GetMetadata"):
+            await finder.call(GetMetadata)
+
+    run(scenario, nodes)
+    assert sorted(nodes.asked) == [0, 100, 200]
+
+
+def test_one_node_alone_is_asked_and_its_answer_is_the_answer():
+    nodes = Nodes(node_0="none")
+    answer = run(lambda finder: finder.call(GetMetadata), nodes, (0,))
+    assert answer.error_code is ErrorCode.NOT_CONTROLLER
+    assert nodes.asked == [0]
+
+
+def test_who_waits_for_a_node_that_is_gone_is_sent_on_when_another_is_found():
+    nodes = Nodes(node_0="never", node_100="none", node_200="controller")
+
+    async def scenario(finder):
+        waiting = asyncio.ensure_future(finder.call(FollowMetadata, 7, 10_000, patience_s=3600))
+        await asyncio.sleep(0)
+        assert (await finder.call(GetMetadata, patience_s=0.01)).error_code is ErrorCode.NONE
+        assert (await waiting).version == 7
+        assert finder.node_id == 200
+
+    run(scenario, nodes)
+
+
+def test_an_answer_that_comes_after_its_question_was_asked_elsewhere_is_dropped():
+    late = []
+
+    class LateNodes(Nodes):
+        def ask(self, node_id, on_reply, message_type, *fields):
+            if node_id == 0:
+                late.append(on_reply)
+            else:
+                super().ask(node_id, on_reply, message_type, *fields)
+
+    answers = []
+
+    async def scenario(finder):
+        finder.ask(answers.append, GetMetadata)
+        await asyncio.sleep(0.05)
+        late[0](MetadataAnswered(9, ErrorCode.NONE, EMPTY_IMAGE))
+        await asyncio.sleep(0.01)
+
+    run(scenario, LateNodes(node_0="never", node_100="controller", node_200="none"), patience_s=0.01)
+    assert [answer.request_id for answer in answers] == [1]
