@@ -239,6 +239,7 @@ class Node:
     def _take(self, image: MetadataImage) -> None:
         previous, self.image = self.image, image
         self.peers.learn({node_id: node for node_id, node in image.nodes.items() if node_id != self.spec.node_id})
+        self.peers.forget(previous.nodes.keys() - image.nodes.keys() - {self.spec.node_id})
         known = image.nodes.get(self.spec.node_id)
         if known is None or known.incarnation != self.incarnation:
             # The controller has given this life up.

@@ -6,24 +6,25 @@ from typing import Any
 
 from eagleray.broker.controller.decisions import refusal_of
 from eagleray.broker.controller.events import (
-    ChangeIsr,
     DescribeConfigs,
+    ElectLeaders,
     FollowMetadata,
     GetMetadata,
     IsrChanged,
+    ListReassignments,
     MetadataAnswered,
     MetadataFollowed,
     NodeBeat,
     NodeBeatAnswered,
-    ProducerIdsReserved,
-    ReserveProducerIds,
+    PartitionsAnswered,
+    ReassignmentsListed,
     TopicsAnswered,
 )
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.metadata import answer_metadata, describe_configs
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.messages import Message
-from eagleray.broker.replication.events import HeartbeatAnswered, IsrAnswered
+from eagleray.broker.replication.events import HeartbeatAnswered
 from eagleray.protocol.errors import ErrorCode
 
 _CODE = ErrorCode.NOT_CONTROLLER
@@ -48,11 +49,10 @@ def _refusal(request: Any, leader: int) -> Message:  # noqa: ANN401 - what a con
         case NodeBeat(heartbeat=beat):
             answer = HeartbeatAnswered(beat.node_id, beat.incarnation, beat.sent_ms, _CODE)
             return NodeBeatAnswered(request.request_id, answer)
-        case ChangeIsr(proposal=proposal):
-            answered = IsrAnswered(proposal.partition, _CODE, proposal.partition_epoch)
-            return IsrChanged(request.request_id, answered)
-        case ReserveProducerIds():
-            return ProducerIdsReserved(request.request_id, _CODE)
+        case ListReassignments():
+            return ReassignmentsListed(request.request_id, _CODE)
+        case ElectLeaders():
+            return PartitionsAnswered(request.request_id, (), _CODE)
         case _:
             return refusal_of(request, _CODE, _hint(leader))
 
@@ -65,7 +65,7 @@ def _hint(leader: int) -> str:
 
 def says_not_controller(reply: Any) -> bool:  # noqa: ANN401 - any answer of a controller
     """Whether an answer says that somebody else has to be asked."""
-    if isinstance(reply, TopicsAnswered):
+    if isinstance(reply, TopicsAnswered | PartitionsAnswered) and reply.results:
         return any(result.error_code is _CODE for result in reply.results)
     answer = reply.answer if isinstance(reply, NodeBeatAnswered | IsrChanged) else reply
     return getattr(answer, "error_code", ErrorCode.NONE) is _CODE

@@ -30,6 +30,7 @@ from eagleray.broker.replication.events import (
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.replica import PartitionReplica
+from eagleray.protocol.errors import ErrorCode
 
 _log = logging.getLogger(__name__)
 
@@ -328,7 +329,7 @@ class Replicas:
         self._host.controller.ask(on_reply, NodeBeat, heartbeat, patience_s=self._config.leader_lease_ms / 4000)
 
     def _on_beat(self, lease: Lease, reply: Any) -> None:  # noqa: ANN401 - NodeBeatAnswered, or None
-        if reply is None or lease is not self.lease:
+        if reply is None or lease is not self.lease or reply.answer.error_code is ErrorCode.NOT_CONTROLLER:
             return
         lease.answered(reply.answer)
         if lease.is_over:

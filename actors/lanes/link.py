@@ -38,6 +38,7 @@ class Link:
         "_outbox",
         "_send",
         "_timeout_s",
+        "_waiting_since",
         "is_broken",
     )
 
@@ -57,6 +58,7 @@ class Link:
         self._deadlines: deque[tuple[float, int]] = deque()
         self._outbox: list[Message] = []
         self._is_scheduled = False
+        self._waiting_since = loop.time()
         self.is_broken = False
 
     def __len__(self) -> int:
@@ -74,6 +76,8 @@ class Link:
         request_id = self._next_id
         self._next_id = request_id + 1
         if on_reply is not None:
+            if not self._open:
+                self._waiting_since = self._loop.time()
             self._open[request_id] = on_reply
         self._outbox.append(message_type(request_id, *fields))
         if not self._is_scheduled:
@@ -92,11 +96,16 @@ class Link:
 
     def received(self, replies: Sequence[Message]) -> None:
         """Hand answers to whoever asked; one that nobody waits for any more is dropped."""
+        self._waiting_since = self._loop.time()
         take = self._open.pop
         for reply in replies:
             on_reply = take(reply.request_id, None)  # type: ignore[attr-defined] # every answer has one
             if on_reply is not None:
                 on_reply(None if type(reply) is Misdirected else reply)
+
+    def is_silent(self, seconds: float) -> bool:
+        """Whether somebody has waited for so long, and nobody was answered meanwhile."""
+        return bool(self._open) and not self.is_broken and self._loop.time() - self._waiting_since > seconds
 
     def expire(self) -> None:
         """Answer None to what has been open for too long; called now and then."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
 from eagleray.actors.lanes import direct, ray_lane
@@ -20,6 +20,7 @@ _TICK_S: Final = 0.5
 _CONNECT_S: Final = 2.0
 _ATTACH_S: Final = 10.0
 _BACKOFF_S: Final = 0.05
+_SILENT_S: Final = 1.0
 
 
 class Unanswered(Exception):
@@ -77,12 +78,30 @@ class Peers:
         self._fallen_back: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self.on_silence: Callable[[], None] | None = None
+        """Called again and again while a node lets somebody wait; it may be gone, or have much to do."""
+
         self._start(self._tick())
 
     def learn(self, nodes: Mapping[int, Address]) -> None:
         """Take the addresses of nodes."""
         for node_id, node in nodes.items():
             self._addresses[node_id] = (node.host, node.port)
+
+    def forget(self, node_ids: Iterable[int]) -> None:
+        """Give up the links to nodes that are gone: whoever waits for them need not wait until their time is up.
+
+        Whoever asks them again opens another link.
+        """
+        for node_id in node_ids:
+            link, close = self._links.get(node_id), self._closing.get(node_id)
+            if link is not None and close is not None:
+                link.break_off()
+                close()
+            for on_reply, _, _ in self._opening.get(node_id, ()):
+                self._answer_none(on_reply)
+            if node_id in self._opening:
+                self._opening[node_id] = []
 
     def add_local(self, node_id: int, sessions: Sessions) -> None:
         """Take the local lane to a node of this process."""
@@ -190,6 +209,8 @@ class Peers:
             await asyncio.sleep(_TICK_S)
             for link in self._links.values():
                 link.expire()
+            if self.on_silence is not None and any(link.is_silent(_SILENT_S) for link in self._links.values()):
+                self.on_silence()
             for node_id in [*self._fallen_back]:
                 # The link by Ray goes on until its answers are there; whatever is asked from now on goes direct.
                 if node_id not in self._opening:

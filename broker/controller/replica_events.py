@@ -101,6 +101,8 @@ class PartitionsAnswered(Message, frozen=True, tag=True):
 
     request_id: int
     results: tuple[PartitionResult, ...]
+    error_code: ErrorCode = ErrorCode.NONE
+    """Why nobody has looked at any of them, if so."""
 
 
 class Reassignment(Message, frozen=True):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from eagleray.client.runtime import ClientRuntime
 
 _REFRESH_PAUSE_MS: Final = 20
-_SILENCE_MS: Final = 2000
+_SILENCE_MS: Final = 500
 """How long one node may be silent before the next is asked: its machine may be gone, and nobody says so then."""
 _HAS_IMAGE: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_CONTROLLER})
 """Any node's metadata are good enough here; one that is not the controller says so."""
@@ -60,8 +60,9 @@ class ClusterView:
         """Take an image, unless a newer one is known."""
         if image.version < self.image.version:
             return
-        self.image = image
+        gone, self.image = self.image.nodes.keys() - image.nodes.keys(), image
         self._runtime.peers.learn(image.nodes)
+        self._runtime.peers.forget(gone)
         leaders: dict[TopicPartition, int] = {}
         partitions: dict[str, tuple[TopicPartition, ...]] = {}
         for name, topic in image.topics.items():

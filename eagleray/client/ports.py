@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from eagleray.broker.controller.nodes import NodeRegistration
@@ -14,6 +14,9 @@ OnReply = Callable[[Any], None]
 class Peers(Protocol):
     """The nodes of a cluster, whichever lane leads there."""
 
+    on_silence: Callable[[], None] | None
+    """Called now and then while a node lets somebody wait for long."""
+
     def ask(self, node_id: int, on_reply: OnReply | None, message_type: type, /, *fields: object) -> None:
         """Send a request, made of its type and the fields behind the request id.
 
@@ -22,6 +25,9 @@ class Peers(Protocol):
 
     def learn(self, nodes: Mapping[int, NodeRegistration], /) -> None:
         """Take note of where nodes can be reached."""
+
+    def forget(self, node_ids: Iterable[int], /) -> None:
+        """Answer whoever waits for nodes that are gone."""
 
 
 class Timer(Protocol):

@@ -41,6 +41,7 @@ class ClientRuntime:
         self.wall_ms = wall_ms
         self._seconds = self.loop.time
         self.view = ClusterView(self, image)
+        peers.on_silence = self.view.refresh
         self._watched: set[Watched] = set()
         self._dirty: list[Drainable] = []
         self._ticker: asyncio.TimerHandle | None = None

@@ -86,6 +86,11 @@ def test_a_node_is_killed(cluster, nodes):
     until_back(cluster, [nodes[100]])
 
 
+def test_the_node_of_the_controller_is_killed(cluster, nodes):
+    run_load(cluster, 40, lambda: os.kill(nodes[0]["pid"], signal.SIGKILL), producers=10, transactions=12)
+    until_back(cluster, [nodes[0]])
+
+
 def test_a_leader_that_slept_wakes_as_nobody(cluster, nodes):
     sleeper = psutil.Process(nodes[200]["pid"])
     run_load(cluster, 40, sleeper.suspend, producers=10, transactions=12)

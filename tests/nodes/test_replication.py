@@ -129,7 +129,7 @@ def test_a_leader_that_the_controller_does_not_hear_acknowledges_nothing_once_an
         await move_leader_from_controller(nodes, cluster)
         await write(cluster, b"before")
         zombie = nodes.nodes[state_of(nodes).leader]
-        zombie.ask_controller = lambda on_reply, message_type, *fields: None
+        zombie.controller.ask = lambda on_reply, message_type, *fields, patience_s=None: None
         zombie._following.cancel()
         await until_leader_is_not(nodes, zombie.spec.node_id)
 

@@ -39,6 +39,9 @@ class InstantPeers:
         self._asked: list[tuple[Callable[[Any], None], type, tuple[Any, ...]]] = []
         self._producers = 0
 
+    def forget(self, node_ids: object) -> None:
+        """Nobody is ever gone."""
+
     def learn(self, nodes: object) -> None:
         pass
 

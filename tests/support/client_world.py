@@ -6,7 +6,7 @@ that is killed forgets everything but its disk, and comes back at higher epochs.
 
 import asyncio
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
 from random import Random
@@ -226,6 +226,9 @@ class ClientWorld:
         if fate is Fate.DUPLICATED:
             again = msgspec.structs.replace(message, request_id=-request_id)
             self.loop.call_later(delay_seconds + self.network.delay_seconds(), self._deliver, node_id, again)
+
+    def forget(self, node_ids: Iterable[int]) -> None:
+        """Every question to somebody who is gone is answered by the world already."""
 
     def learn(self, nodes: Mapping[int, NodeRegistration]) -> None:
         """The port that a client is given; every node can be reached here."""

@@ -11,13 +11,18 @@ from eagleray.broker.controller.events import (
     CreateTopics,
     DeleteTopics,
     DescribeConfigs,
+    DrainNodes,
+    ElectLeaders,
     FollowMetadata,
     GetMetadata,
     GrowTopic,
+    ListReassignments,
     NewTopic,
     NodeBeat,
     NodeRegistration,
+    PartitionMove,
     PlanNodes,
+    ReassignPartitions,
     RegisterNode,
     ReserveProducerIds,
 )
@@ -38,6 +43,10 @@ REFUSED = [
     GrowTopic(7, "orders", 3),
     AlterTopicConfigs(7, "orders", {}),
     GetMetadata(7),
+    ReassignPartitions(7, (PartitionMove(TopicPartition("orders", 0), (1, 2)),)),
+    ListReassignments(7),
+    ElectLeaders(7),
+    DrainNodes(7, "here"),
 ]
 
 
