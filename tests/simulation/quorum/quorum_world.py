@@ -63,6 +63,8 @@ class QuorumWorld:
         self._values = 0
         self._is_healed = False
         self._crashes_elected = False
+        self._to_be_elected: list[Callable[[SimulatedVoter], None]] = []
+        self._untold: SimulatedVoter | None = None
         for voter in self.voters.values():
             voter.start()
         self._propose()
@@ -217,9 +219,45 @@ class QuorumWorld:
         """Have the next leader go down before it has told everybody, or anybody, that it is the leader."""
         self._crashes_elected = True
 
+    def draw_figure_eight(self) -> None:
+        """Begin what Raft's figure 8 shows: the leader goes on alone, and its successor dies with nothing told."""
+        leaders = [voter for voter in self.voters.values() if voter.member is not None and voter.member.is_leader]
+        if leaders and not self._to_be_elected:
+            self._cut_off(leaders[-1])
+            self._to_be_elected = [self._die_untold, self._die_while_pushing]
+
+    def _die_untold(self, voter: SimulatedVoter) -> None:
+        self._crash(voter, 3000)
+        self._untold = voter
+        self.network.heal()
+
+    def _die_while_pushing(self, voter: SimulatedVoter) -> None:
+        """The old leader, elected again, has pushed some of what it has; the one that had told nothing is back."""
+        self.schedule.fired["figure 8"] += 1
+        untold = self._untold
+
+        def die() -> None:
+            self._crash(voter, 1500)
+            if untold is not None:
+                untold.start_unless_up()
+
+        self.schedule.after(self.schedule.chance.randint(3, 40), die)
+
+    def _cut_off(self, voter: SimulatedVoter) -> None:
+        for other in self.voter_ids:
+            self.network.cut(voter.node_id, other)
+            self.network.cut(other, voter.node_id)
+
     def elected(self, voter: SimulatedVoter) -> None:
-        """Somebody was elected."""
-        if not self._crashes_elected or self._is_healed:
+        """Somebody was elected, and has told nobody yet."""
+        if self._is_healed:
+            return
+        if self._to_be_elected:
+            act = self._to_be_elected.pop(0)
+            if act == self._die_untold:
+                self._cut_off(voter)
+            self.schedule.after(0, lambda: act(voter))
+        if not self._crashes_elected:
             return
         self._crashes_elected = False
         self.schedule.fired["crash of a leader just elected"] += 1
@@ -250,6 +288,7 @@ FAULTS: dict[str, Callable[[QuorumWorld], None]] = {
     "part two": QuorumWorld.part_two,
     "restart followers": QuorumWorld.restart_followers,
     "crash the next elected": QuorumWorld.crash_the_next_elected,
+    "figure eight": QuorumWorld.draw_figure_eight,
     "break disk": QuorumWorld.break_disk,
 }
 

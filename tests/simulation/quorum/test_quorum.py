@@ -16,6 +16,7 @@ WHAT_GOES_WRONG = [
     "crash of everybody",
     "death in the middle of a write",
     "error of a disk",
+    "figure 8",
     "leader deposed",
     "leader elected",
     "log offline",

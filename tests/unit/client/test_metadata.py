@@ -4,8 +4,15 @@ import asyncio
 
 import msgspec
 
-from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
+from eagleray.broker.controller.events import (
+    AlterTopicConfigs,
+    GetMetadata,
+    MetadataAnswered,
+    TopicResult,
+    TopicsAnswered,
+)
 from eagleray.broker.controller.image import EMPTY_IMAGE
+from eagleray.client.admin import AsyncAdmin
 from eagleray.client.errors import NotConnected, TopicNotFound
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
@@ -137,5 +144,44 @@ def test_a_client_that_knows_no_node_says_that_and_not_that_the_topic_is_missing
         assert isinstance(await outcome(runtime.view.find_topic("nothing", 100)), TopicNotFound)
         lonely.close()
         lonely.view.close()
+
+    in_world(main)
+
+
+def test_a_node_that_could_be_the_controller_and_is_not_tells_the_metadata_all_the_same():
+    async def main(world, runtime):
+        newer = msgspec.structs.replace(world.image, version=world.image.version + 1)
+
+        def ask(node_id, on_reply, message_type, *fields):
+            world.loop.call_soon(on_reply, MetadataAnswered(1, ErrorCode.NOT_CONTROLLER, newer))
+
+        runtime.ask = ask
+        await runtime.view.refreshed()
+        assert runtime.view.image is newer
+
+    in_world(main)
+
+
+def test_changes_go_to_another_of_the_controllers_where_one_is_not_it():
+    async def main(world, runtime):
+        nodes = dict(world.image.nodes)
+        nodes[100] = msgspec.structs.replace(nodes[CONTROLLER], node_id=100)
+        two = msgspec.structs.replace(world.image, version=world.image.version + 1, nodes=nodes)
+        runtime.view.update(two)
+        asked = []
+
+        def ask(node_id, on_reply, message_type, *fields):
+            if message_type is not AlterTopicConfigs:
+                world.loop.call_soon(on_reply, MetadataAnswered(1, ErrorCode.NONE, two))
+                return
+            asked.append(node_id)
+            code = ErrorCode.NONE if node_id == 100 else ErrorCode.NOT_CONTROLLER
+            world.loop.call_soon(on_reply, TopicsAnswered(1, (TopicResult("orders", code),)))
+
+        runtime.ask = ask
+        admin = AsyncAdmin(runtime)
+        await admin.alter_topic("orders", {})
+        await admin.alter_topic("orders", {})
+        assert asked == [CONTROLLER, 100, 100]
 
     in_world(main)

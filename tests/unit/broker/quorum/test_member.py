@@ -298,6 +298,24 @@ def test_who_comes_with_an_empty_disk_does_not_elect_somebody_who_lacks_what_it_
     assert read_ballot(voters.disks[2], BALLOT).is_whole
 
 
+def test_where_one_alone_has_the_log_it_is_elected_once_all_are_there_and_nobody_else_is() -> None:
+    """So it is also when a cluster that had one voter begins again with three."""
+    voters = Voters(1, 2, 3)
+    voters.elect(1)
+    end_offset = voters.propose(1, b"one")
+    voters.carry()
+    voters.now_ms += 1
+    for node_id in (2, 3):
+        voters.replace_disk(node_id)
+    voters.now_ms += 2 * TIMEOUT_MS
+    for node_id in (1, 2, 3):
+        voters.tick(node_id)
+        voters.carry(voters.among(2, 3))
+    assert not any(voters[node_id].is_leader for node_id in (1, 2, 3))
+    voters.elect(1)
+    assert voters[3].committed_offset == end_offset + 1
+
+
 def test_who_comes_with_an_empty_disk_does_not_keep_a_leader_that_it_may_have_helped_to_replace() -> None:
     voters = Voters(1, 2, 3)
     voters.elect(1)
