@@ -9,6 +9,7 @@ import secrets
 import pytest
 
 from eagleray.actors.lanes import direct
+from eagleray.actors.lanes import peers as peers_module
 from eagleray.actors.lanes.frames import MAGIC, encode_preface
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
 from eagleray.actors.lanes.ray_lane import RayLane, UnknownSession
@@ -189,6 +190,55 @@ def test_a_broken_connection_answers_none_and_the_next_question_opens_another():
             await world.service.listen(world.port)
             assert (await world.peers.call(NODE, AllocateBlock)).first_id == 2000
             assert world.peers.lane_to(NODE) == "direct"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("lane", ["direct", "ray"])
+def test_whoever_waits_for_a_node_that_is_gone_is_told_at_once_and_may_ask_again(lane):
+    async def scenario():
+        async with World(lane) as world:
+            waiting = asyncio.ensure_future(world.peers.call(NODE, Fetch, ()))
+            await world.peers.call(NODE, AllocateBlock)
+            opening = asyncio.ensure_future(world.peers.call(NODE + 1, AllocateBlock))
+            await asyncio.sleep(0)
+            world.peers.forget([NODE, NODE + 1, NODE + 2])
+            for told in (waiting, opening):
+                with pytest.raises(Unanswered):
+                    await told
+            assert (await world.peers.call(NODE, AllocateBlock)).first_id == 2000
+
+    asyncio.run(scenario())
+
+
+def test_a_node_of_this_process_is_never_given_up():
+    async def scenario():
+        async with World("local") as world:
+            waiting = asyncio.ensure_future(world.peers.call(NODE, Fetch, ()))
+            await world.peers.call(NODE, AllocateBlock)
+            world.peers.forget([NODE])
+            world.service.release()
+            assert isinstance(await waiting, Fetched)
+
+    asyncio.run(scenario())
+
+
+def test_silence_is_told_while_somebody_waits_for_long(monkeypatch):
+    monkeypatch.setattr(peers_module, "_SILENT_S", 0.05)
+    monkeypatch.setattr(peers_module, "_TICK_S", 0.02)
+
+    async def scenario():
+        async with World("direct") as world:
+            told = asyncio.Event()
+            world.peers.on_silence = told.set
+            await world.peers.call(NODE, AllocateBlock)
+            await asyncio.sleep(0.2)
+            assert not told.is_set(), "nobody waits"
+            waiting = asyncio.ensure_future(world.peers.call(NODE, Fetch, ()))
+            async with asyncio.timeout(10):
+                await told.wait()
+            world.service.release()
+            await waiting
 
     asyncio.run(scenario())
 

@@ -174,3 +174,24 @@ def test_what_is_told_without_waiting_leaves_nothing_open(run):
         await a_turn()
 
     run(scenario())
+
+
+def test_a_link_is_silent_while_somebody_waits_and_nobody_is_answered(run):
+    async def scenario():
+        sent = Sent()
+        link = open_link(sent)
+        await asyncio.sleep(0.02)
+        assert not link.is_silent(0.01), "nobody waits"
+        link.ask(lambda _: None, AllocateBlock)
+        link.ask(lambda _: None, AllocateBlock)
+        assert not link.is_silent(0.01), "it has only just been asked"
+        await asyncio.sleep(0.02)
+        assert link.is_silent(0.01)
+        link.received([answer_to(sent[0][0])])
+        assert not link.is_silent(0.01), "it has answered somebody"
+        await asyncio.sleep(0.02)
+        assert link.is_silent(0.01)
+        link.break_off()
+        assert not link.is_silent(0.01), "nothing more is expected of it"
+
+    run(scenario())
