@@ -98,7 +98,7 @@ class Replicas:
     def begin_life(self) -> None:
         """Forget who leads and follows: in another life of the node all of that begins anew."""
         for partition in [*self._led]:
-            self._stop_leading(partition)
+            self._resign(partition)
         for partition in [partition for partition in self.logs if not self.logs[partition].is_online]:
             self.logs.close(partition)
         self._replicas.clear()
@@ -175,7 +175,7 @@ class Replicas:
 
     def _drop(self, partition: TopicPartition, *, is_on_machine: bool) -> None:
         """Let go of a replica, and remove its files unless another node of this machine keeps them."""
-        self._stop_leading(partition)
+        self._resign(partition)
         self._replicas.pop(partition, None)
         self._pushing.discard(partition)
         if is_on_machine:
@@ -292,6 +292,11 @@ class Replicas:
         else:
             self._pushing.discard(partition)
 
+    def _resign(self, partition: TopicPartition) -> None:
+        """Stop to lead a partition, if it is led here; whoever waits for it is told."""
+        if partition in self._led:
+            self._do(partition, self._replicas[partition].resign)
+
     def _stop_leading(self, partition: TopicPartition) -> None:
         leader, role = self._led.pop(partition, None), self._role_of(partition)
         if leader is not None and role is not None:
@@ -342,13 +347,12 @@ class Replicas:
     def _hand_over(self, asked: Resigned) -> None:
         leader = self._led.get(asked.partition)
         if leader is not None and leader.leader_epoch == asked.leader_epoch:
-            replica = self._replicas[asked.partition]
-            self._do(asked.partition, replica.resign)
+            self._resign(asked.partition)
             self._next_beat_ms = 0
 
     def close(self) -> None:
         """Close the logs."""
         for partition in [*self._led]:
-            self._stop_leading(partition)
+            self._resign(partition)
         self._replicas.clear()
         self.logs.close_all()
