@@ -126,14 +126,14 @@ class TransactionCoordinatorShell(Shell):
     def _send_markers(self, effect: SendMarkers) -> None:
         self.host.peers.ask(self._marker_manager, partial(self._on_markers, effect), MarkersRequested, effect)
 
-    def _find_marker_manager(self) -> int:
-        """The manager of this node where it has one, so that no call leaves the process; else one of its machine."""
+    def _nearest(self, role: Role) -> int:
+        """This node where it has the role, so that no call leaves the process; else one of its machine, else any."""
         spec, image = self.host.spec, self.host.image
-        managers = image.nodes_with(Role.MARKERS)
-        if spec.node_id in managers:
+        candidates = image.nodes_with(role)
+        if spec.node_id in candidates:
             return spec.node_id
-        near = tuple(node_id for node_id in managers if image.plan[node_id].machine == spec.machine)
-        candidates = near or managers
+        near = tuple(node_id for node_id in candidates if image.plan[node_id].machine == spec.machine)
+        candidates = near or candidates
         return candidates[spec.node_id % len(candidates)] if candidates else NO_NODE
 
     def _on_markers(self, asked: SendMarkers, reply: Any) -> None:  # noqa: ANN401 - MarkersFinished, or None
@@ -153,8 +153,7 @@ class TransactionCoordinatorShell(Shell):
     # Producer ids
 
     def _request_producer_ids(self) -> None:
-        allocators = self.host.image.nodes_with(Role.ALLOCATOR)
-        self.host.peers.ask(allocators[0] if allocators else NO_NODE, self._on_producer_ids, AllocateBlock)
+        self.host.peers.ask(self._nearest(Role.ALLOCATOR), self._on_producer_ids, AllocateBlock)
 
     def _on_producer_ids(self, reply: Any) -> None:  # noqa: ANN401 - BlockAllocated, or None
         if reply is not None and reply.error_code is ErrorCode.NONE:
@@ -166,7 +165,7 @@ class TransactionCoordinatorShell(Shell):
 
     def metadata_changed(self, previous: MetadataImage) -> None:  # noqa: ARG002 - what was before does not matter
         """Take over and give up partitions of the transaction log."""
-        self._marker_manager = self._find_marker_manager()
+        self._marker_manager = self._nearest(Role.MARKERS)
         self._topic.metadata_changed()
 
     def tick(self) -> None:
