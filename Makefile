@@ -20,11 +20,11 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-cluster check format bench bench-txn bench-kafka bench-spark torture simulate \
+.PHONY: help setup java demo test test-machines test-cluster check format bench bench-txn bench-kafka bench-spark torture simulate \
     fuzz fuzz-messages fuzz-records wheel lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed java ## Create the virtual environment, install everything into it, find Java
 
@@ -32,7 +32,12 @@ demo: setup ## Stream orders through Spark exactly once, while processes are kil
 	$(WITH_JAVA) $(BIN)/python -m eagleray.pipelines.demo
 
 test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
-	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) --dist loadgroup --basetemp=$(BUILD)/test-files --ignore=tests/deploy $(ARGS)
+	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) --dist loadgroup --basetemp=$(BUILD)/test-files --ignore=tests/deploy \
+	    --ignore=tests/machines $(ARGS)
+	$(if $(ARGS),,$(BIN)/pytest --basetemp=$(BUILD)/test-files tests/machines)
+
+test-machines: setup ## Run the tests that kill one of three machines; they join several Rays, and so run alone
+	$(BIN)/pytest --basetemp=$(BUILD)/test-files $(ARGS) tests/machines
 
 test-cluster: setup ## Run the tests that set machines up with `ray up`, as root; `make test` leaves them out
 	$(WITH_JAVA) $(BIN)/pytest --basetemp=$(BUILD)/test-files $(ARGS) tests/deploy
