@@ -177,6 +177,8 @@ class ReassignPartitions(Message, frozen=True, tag=True):
 
     request_id: int
     moves: tuple[PartitionMove, ...]
+    may_change_factor: bool = True
+    """Whether a partition may have more or fewer replicas by its move."""
 
 
 class DrainNodes(Message, frozen=True, tag=True):
@@ -194,6 +196,20 @@ class DrainNodes(Message, frozen=True, tag=True):
     """Whether the nodes may be given replicas again; moves that are under way go on."""
 
 
+class ElectLeaders(Message, frozen=True, tag=True):
+    """Somebody wants the first replicas of partitions to lead, of some or of all; answered by `PartitionsAnswered`.
+
+    The leaders of now are asked to hand over with the answers to their heartbeats. Of all, those are answered for where
+    another should lead.
+    """
+
+    request_id: int
+    partitions: tuple[TopicPartition, ...] | None = None
+    is_unclean: bool = False
+    """Whether partitions without a leader are meant instead: the first replica that lives is to lead each, alone, and
+    what it does not have is lost."""
+
+
 Decidable: TypeAlias = (
     PlanNodes
     | RegisterNode
@@ -206,6 +222,7 @@ Decidable: TypeAlias = (
     | AlterTopicConfigs
     | ReassignPartitions
     | DrainNodes
+    | ElectLeaders
 )
 """Requests that may change the metadata."""
 
@@ -230,17 +247,6 @@ class DescribeConfigs(Message, frozen=True, tag=True):
 
     request_id: int
     topic: str
-
-
-class ElectLeaders(Message, frozen=True, tag=True):
-    """Somebody wants the first replicas of partitions to lead, of some or of all; answered by `PartitionsAnswered`.
-
-    The leaders of now are asked to hand over with the answers to their heartbeats. Of all, those are answered for where
-    another should lead.
-    """
-
-    request_id: int
-    partitions: tuple[TopicPartition, ...] | None = None
 
 
 class ListReassignments(Message, frozen=True, tag=True):
@@ -272,15 +278,7 @@ class Tick(Message, frozen=True, tag=True):
 
 
 Event: TypeAlias = (
-    Decidable
-    | FollowMetadata
-    | GetMetadata
-    | DescribeConfigs
-    | ElectLeaders
-    | ListReassignments
-    | ChangesLogged
-    | ChangesLost
-    | Tick
+    Decidable | FollowMetadata | GetMetadata | DescribeConfigs | ListReassignments | ChangesLogged | ChangesLost | Tick
 )
 
 
@@ -381,6 +379,7 @@ class TopicResult(Message, frozen=True):
     message: str | None = None
     topic_id: bytes = NO_TOPIC_ID
     partitions: int = -1
+    replication_factor: int = -1
 
 
 class TopicsAnswered(Message, frozen=True, tag=True):
@@ -403,6 +402,8 @@ class PartitionsAnswered(Message, frozen=True, tag=True):
 
     request_id: int
     results: tuple[PartitionResult, ...]
+    error_code: ErrorCode = ErrorCode.NONE
+    """Why the whole request was refused, where it was; it may have named no partition."""
 
 
 class Reassignment(Message, frozen=True):

@@ -28,7 +28,7 @@ from eagleray.protocol.codec import APIS, decode_message, encode_message
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import data_batch
 from tests.support.client_clock import run_in_virtual_time
-from tests.support.client_world import COORDINATOR, GROUPS, LEADER_A, PLAN, ClientWorld
+from tests.support.client_world import COORDINATOR, GROUPS, LEADER_A, LEADER_B, PLAN, ClientWorld
 
 DATA_ROLES = {"leader", "coordinator", "groups"}
 
@@ -152,11 +152,24 @@ def travelled(message: Any, version: int) -> Any:
     return decode_message(type(message), version, encode_message(message, version))
 
 
-def in_wire_world(main: Callable[[WireWorld], Any], *topics: Any, settings: dict[str, str] | None = None) -> Any:
+class TwoMachines(WireWorld):
+    """A world whose leaders are on a machine each; LEADER_A shares its own with the others."""
+
+    plan = tuple(
+        msgspec.structs.replace(node, machine="second" if node.node_id == LEADER_B else "first") for node in PLAN
+    )
+
+
+def in_wire_world(
+    main: Callable[[WireWorld], Any],
+    *topics: Any,
+    settings: dict[str, str] | None = None,
+    kind: type[WireWorld] = WireWorld,
+) -> Any:
     """Run `main(world)` in a world of its own, and see that nothing of it is left over."""
 
     async def run() -> Any:
-        world = WireWorld(*topics)
+        world = kind(*topics)
         world.settings = settings or {}
         result = await main(world)
         world.close()

@@ -1,5 +1,6 @@
 """What clients ask the leader of a partition on the wire: DeleteRecords, DescribeProducers, offsets and epochs."""
 
+import msgspec
 import pytest
 
 from eagleray.actors.wire.handlers import (
@@ -72,6 +73,18 @@ def test_records_are_deleted_where_the_partition_is_led(version):
             (9, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             (-1, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ]
+
+    in_wire_world(main)
+
+
+@pytest.mark.parametrize(("allowed_ms", "passed_on_ms"), [(1234, 1234), (0, 0), (-1, 0)])
+def test_a_client_says_how_long_to_wait_for_all_replicas_to_delete_records(allowed_ms, passed_on_ms):
+    async def main(world):
+        here, _ = places(world)
+        request = msgspec.structs.replace(deletion((here, 0)), timeout_ms=allowed_ms)
+        await world.request(delete_records, request)
+        (passed_on,) = world.asked(DeleteRecords)
+        assert passed_on.timeout_ms == passed_on_ms
 
     in_wire_world(main)
 
