@@ -1,11 +1,16 @@
 """Replicas on the move, in one process and without Ray: whatever is written meanwhile, nothing of it is lost."""
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 
+import confluent_kafka
+import kafka
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from eagleray.client.errors import RefusedError, ReplicasRefused
+from eagleray.protocol.errors import ErrorCode
 from tests.nodes.test_replication import ORDERS, run, state_of, until, until_in_sync, values, write
 from tests.support.nodes import EVERYTHING
 
@@ -220,3 +225,82 @@ def test_where_nobody_is_left_who_has_everything_somebody_else_leads_on_request_
         assert await values(cluster) == [b"everywhere", b"afterwards"]
 
     run(tmp_path, scenario)
+
+
+# Clients that we did not write
+
+
+def with_client(tmp_path, client):
+    """Run a blocking client in a thread beside three machines, with a topic of one replica."""
+
+    async def scenario(nodes, cluster):
+        await create(cluster, 1)
+        await write(cluster, b"before")
+        await asyncio.to_thread(client, f"127.0.0.1:{nodes.nodes[200].port}", nodes)
+        assert await values(cluster) == [b"before"]
+
+    run(tmp_path, scenario)
+
+
+def look_until(is_true, what):
+    deadline_s = time.monotonic() + 20
+    while not is_true():
+        assert time.monotonic() < deadline_s, f"still not: {what}"
+        time.sleep(0.05)
+
+
+def test_kafka_python_moves_partitions_and_elects_leaders(tmp_path):
+    orders = kafka.TopicPartition("orders", 0)
+
+    def client(bootstrap, nodes):
+        admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
+        (described,) = admin.describe_topics(["orders"])
+        (here,) = described["partitions"][0]["replica_nodes"]
+        target = [node_id for node_id in (0, 100, 200) if node_id != here]
+        assert admin.alter_partition_reassignments({orders: target}) == {orders: None}
+        look_until(lambda: not admin.list_partition_reassignments(), "nothing is moved")
+        look_until(lambda: admin.describe_topics(["orders"])[0]["partitions"][0]["replica_nodes"] == target, "moved")
+        refused = admin.alter_partition_reassignments({orders: None})
+        assert refused == {orders: kafka.errors.NoReassignmentInProgressError}
+        refused = admin.alter_partition_reassignments({orders: [999]})
+        assert refused[orders].errno == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert admin.alter_partition_reassignments({orders: target[::-1]}) == {orders: None}
+        look_until(lambda: state_of(nodes).replicas == tuple(target[::-1]), "the other comes first")
+        response = admin.elect_leaders(0, {"orders": [0]})
+        assert response.replica_election_results[0].partition_result[0].error_code == 0
+        look_until(lambda: admin.describe_topics(["orders"])[0]["partitions"][0]["leader_id"] == target[1], "it leads")
+        racks = {broker["broker_id"]: broker["rack"] for broker in admin.describe_cluster()["brokers"]}
+        assert racks == {0: "machine-0", 100: "machine-1", 200: "machine-2"}
+        admin.close()
+
+    with_client(tmp_path, client)
+
+
+def test_librdkafka_elects_leaders(tmp_path):
+    orders = confluent_kafka.TopicPartition("orders", 0)
+
+    def client(bootstrap, nodes):
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+
+        def elect(kind, *partitions):
+            # With a timeout of its own, this version of the client raises SystemError.
+            found = admin.elect_leaders(kind, [*partitions] or None).result()
+            return {name.partition: error and error.code() for name, error in found.items() if name.topic == "orders"}
+
+        preferred, unclean = confluent_kafka.ElectionType.PREFERRED, confluent_kafka.ElectionType.UNCLEAN
+        for kind in (preferred, unclean):
+            assert elect(kind, orders) == {0: confluent_kafka.KafkaError.ELECTION_NOT_NEEDED}
+            assert elect(kind) == {}
+        moves = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
+        leader = state_of(nodes).leader
+        target = next(node_id for node_id in (0, 100, 200) if node_id != leader), leader
+        moves.alter_partition_reassignments({kafka.TopicPartition("orders", 0): target})
+        look_until(lambda: {*state_of(nodes).isr} == {*target}, f"it is on {target}")
+        moves.close()
+        assert state_of(nodes).leader == leader
+        assert elect(preferred) == {0: None}
+        assert state_of(nodes).leader == target[0]
+        described = admin.describe_cluster().result()
+        assert {node.rack for node in described.nodes} == {"machine-0", "machine-1", "machine-2"}
+
+    with_client(tmp_path, client)

@@ -28,6 +28,7 @@ from eagleray.protocol.codec import APIS, decode_message, encode_message
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import data_batch
 from tests.support.client_clock import run_in_virtual_time
+from tests.support.client_nodes import LeaderNode
 from tests.support.client_world import COORDINATOR, GROUPS, LEADER_A, LEADER_B, PLAN, ClientWorld
 
 DATA_ROLES = {"leader", "coordinator", "groups"}
@@ -68,6 +69,15 @@ class WorldHost:
     @property
     def image(self) -> MetadataImage:
         return self._world.image
+
+    @property
+    def replicas(self) -> "WorldHost":
+        return self
+
+    def size_of(self, partition: TopicPartition) -> int | None:
+        node = self._world.nodes[self.spec.node_id]
+        log = node.logs.get(partition) if isinstance(node, LeaderNode) else None
+        return None if log is None else log.size_bytes
 
     def now_ms(self) -> int:
         return self._world.now_ms

@@ -85,6 +85,7 @@ def make_listener(*, roles=(), topics=(), **config):
         image=MetadataImage(nodes=nodes, topics={topic.name: topic for topic in topics}),
         spec=SimpleNamespace(node_id=1, roles=roles, data_dir=os.getcwd(), settings={}),
         peers=NobodyAnswers(loop),
+        replicas=SimpleNamespace(size_of=lambda partition: None),
         now_ms=lambda: 0,
     )
     return Listener(host, ListenerConfig(**config), RecordedSession)

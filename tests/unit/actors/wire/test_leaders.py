@@ -11,7 +11,7 @@ from eagleray.actors.wire.handlers import (
     offset_for_leader_epoch,
 )
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.partitions.events import DeleteRecords, DescribePartition, DescribeProducers, EpochEndOffset
+from eagleray.broker.partitions.events import DeleteRecords, DescribeProducers, EpochEndOffset
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages import describe_producers as producers
 from eagleray.protocol.messages.delete_records import (
@@ -189,7 +189,7 @@ def test_an_epoch_ends_where_the_next_leader_began_to_write():
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_the_directory_is_described_with_what_is_led_here(version):
+def test_the_directory_is_described_with_what_is_kept_here(version):
     async def main(world):
         here, _ = places(world)
         await world.produce(ORDERS[here], 5)
@@ -243,16 +243,5 @@ def test_a_client_looks_again_for_a_leader_that_does_not_answer(handler, kind, r
         world.network.plan(kind, Fate.REPLY_LOST)
         response = await world.request(handler, request_of(here))
         assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    in_wire_world(main)
-
-
-def test_a_partition_whose_leader_does_not_answer_is_not_in_the_directory():
-    async def main(world):
-        here, _ = places(world)
-        world.network.plan(DescribePartition, Fate.REQUEST_LOST)
-        request = DescribeLogDirsRequest((DescribableLogDirTopic("orders", (here,)),))
-        (result,) = (await world.request(describe_log_dirs, request)).results
-        assert result.topics == ()
 
     in_wire_world(main)
