@@ -7,7 +7,6 @@ from typing import Any
 from eagleray.broker.controller.decisions import refusal_of
 from eagleray.broker.controller.events import (
     DescribeConfigs,
-    ElectLeaders,
     FollowMetadata,
     GetMetadata,
     IsrChanged,
@@ -16,7 +15,6 @@ from eagleray.broker.controller.events import (
     MetadataFollowed,
     NodeBeat,
     NodeBeatAnswered,
-    PartitionsAnswered,
     ReassignmentsListed,
     TopicsAnswered,
 )
@@ -51,8 +49,6 @@ def _refusal(request: Any, leader: int) -> Message:  # noqa: ANN401 - what a con
             return NodeBeatAnswered(request.request_id, answer)
         case ListReassignments():
             return ReassignmentsListed(request.request_id, _CODE)
-        case ElectLeaders():
-            return PartitionsAnswered(request.request_id, (), _CODE)
         case _:
             return refusal_of(request, _CODE, _hint(leader))
 
@@ -65,7 +61,7 @@ def _hint(leader: int) -> str:
 
 def says_not_controller(reply: Any) -> bool:  # noqa: ANN401 - any answer of a controller
     """Whether an answer says that somebody else has to be asked."""
-    if isinstance(reply, TopicsAnswered | PartitionsAnswered) and reply.results:
+    if isinstance(reply, TopicsAnswered):
         return any(result.error_code is _CODE for result in reply.results)
     answer = reply.answer if isinstance(reply, NodeBeatAnswered | IsrChanged) else reply
     return getattr(answer, "error_code", ErrorCode.NONE) is _CODE

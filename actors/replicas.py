@@ -203,6 +203,11 @@ class Replicas:
             self._begin(partition)
         return self._led.get(partition)
 
+    def size_of(self, partition: TopicPartition) -> int | None:
+        """How much a replica takes on the disk; None where its log is not open, or nobody may look into it now."""
+        is_readable = partition in self.logs and partition not in self.loading
+        return self.logs[partition].size_bytes if is_readable else None
+
     def carry_out(self, effects: Iterable[Any]) -> None:
         """Do what a partition's leader wants: push to followers, and propose to the controller."""
         for effect in effects:

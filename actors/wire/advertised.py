@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import cached_property
 from typing import Final
 
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NO_NODE, NodeRegistration, Role
+from eagleray.broker.controller.topics import PartitionImage
 
 _DATA_ROLES: Final = frozenset({Role.LEADER, Role.COORDINATOR, Role.GROUPS})
 
@@ -37,3 +39,14 @@ class Advertised:
         """
         leaders = [node_id for node_id, node in self.brokers.items() if Role.LEADER in node.roles]
         return min(leaders or self.brokers, default=NO_NODE)
+
+
+def rack_of(image: MetadataImage, node_id: int) -> str | None:
+    """Return the machine of a node, which is what Kafka's tools take for its rack: they spread replicas over racks."""
+    planned = image.plan.get(node_id)
+    return None if planned is None else planned.machine or None
+
+
+def offline_replicas(partition: PartitionImage, brokers: Container[int]) -> tuple[int, ...]:
+    """Return the replicas whose nodes have not come, or are gone."""
+    return tuple(node_id for node_id in partition.replicas if node_id not in brokers)

@@ -55,12 +55,16 @@ async def ask_controller(
     A client that allows no time at all wants the answer at once: there is none before the decision is in the log, which
     takes milliseconds, so it gets the default.
     """
-    allowed_ms = timeout_ms if timeout_ms > 0 else _DEFAULT_TIMEOUT_MS
     try:
-        async with asyncio.timeout(allowed_ms / 1000):
+        async with asyncio.timeout(allowed_s(timeout_ms)):
             return await call.host.controller.call(message_type, *fields)
     except (Unanswered, TimeoutError):
         return None
+
+
+def allowed_s(timeout_ms: int) -> float:
+    """How long a request may take for which its client allows so much."""
+    return (timeout_ms if timeout_ms > 0 else _DEFAULT_TIMEOUT_MS) / 1000
 
 
 async def ask_leader(
@@ -91,12 +95,12 @@ async def ask_coordinator(call: AdminCall, role: Role, message_type: Callable[..
     return reply if reply.error_code is _NONE else reply.error_code
 
 
-async def until_seen(is_so: Callable[[], bool]) -> None:
+async def until_seen(is_so: Callable[[], bool], within_s: float = _SEEN_WITHIN_S) -> None:
     """Wait until this node's metadata shows what the controller has decided, so that the client finds it so.
 
-    Not for long: other nodes may be later still, and clients know that.
+    Not for long, unless it takes long: other nodes may be later still, and clients know that.
     """
     loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + _SEEN_WITHIN_S
+    deadline_s = loop.time() + within_s
     while not is_so() and loop.time() < deadline_s:
         await asyncio.sleep(_LOOK_EVERY_S)

@@ -78,7 +78,7 @@ def _entries_of_node(name: str, call: AdminCall) -> list[ConfigEntry] | Complain
         "advertised.listeners": f"PLAINTEXT://{node.host}:{node.port}",
         "log.dirs": call.host.spec.data_dir,
     }
-    return _read_only(call.host.spec.settings | own, default_settings() | _SAME_EVERYWHERE)
+    return _read_only(call.host.spec.settings | own, default_settings())
 
 
 def _entries_of_group(name: str, call: AdminCall) -> list[ConfigEntry] | Complaint:
@@ -101,7 +101,6 @@ def _read_only(given: Mapping[str, str], defaults: Mapping[str, str]) -> list[Co
     ]
 
 
-_SAME_EVERYWHERE: Final = {"default.replication.factor": "1"}
 _EXPECTED_TYPES: Final = "expected " + ", ".join(
     f"{kind} ({kind.name.lower()})" for kind in (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP)
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from eagleray.actors.wire.call import Call
@@ -13,6 +14,7 @@ from eagleray.protocol.messages.annotations import ZERO_UUID as NO_ID
 from eagleray.protocol.messages.annotations import WireStruct
 
 Hint = TypeVar("Hint", bound=WireStruct)
+Part = TypeVar("Part")
 
 
 def refusal_of(call: Call, partition: TopicPartition, *, if_internal: ErrorCode) -> ErrorCode:
@@ -54,3 +56,11 @@ def endpoints(call: Call, leaders: set[int], endpoint: type[Hint]) -> tuple[Hint
         for node_id in sorted(leaders)
         if node_id in brokers
     )
+
+
+def by_topic(parts: Iterable[Part], topic_of: Callable[[Part], str]) -> Iterable[tuple[str, list[Part]]]:
+    """Gather the parts of an answer that are about one topic, in the order in which topics first occur."""
+    gathered: dict[str, list[Part]] = {}
+    for part in parts:
+        gathered.setdefault(topic_of(part), []).append(part)
+    return gathered.items()

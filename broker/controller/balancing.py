@@ -3,34 +3,63 @@
 from __future__ import annotations
 
 from eagleray.broker.controller.config import ControllerConfig
+from eagleray.broker.controller.decisions import Decision, decide
 from eagleray.broker.controller.events import ElectLeaders, PartitionResult, PartitionsAnswered
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.controlling import ReplicationController
-from eagleray.broker.replication.electing import partitions_of, wants_preferred
+from eagleray.broker.replication.electing import Rules, changed, choose_leader, led_by, partitions_of, wants_preferred
+from eagleray.broker.replication.moving import completed
 from eagleray.protocol.errors import ErrorCode
 
 
-def elect_leaders(
-    request: ElectLeaders, image: MetadataImage, replication: ReplicationController
-) -> PartitionsAnswered:
-    """Ask leaders to hand over to the first replicas; nothing is logged before they have."""
+def elect_leaders(request: ElectLeaders, image: MetadataImage, replication: ReplicationController) -> Decision:
+    """Have the first replicas lead, or, where nobody does and it must not stay so, any that live."""
     partitions = request.partitions
     if partitions is None:
         partitions = tuple(
-            partition for partition, state, _ in partitions_of(image) if state.leader != state.replicas[0]
+            partition for partition, state, _ in partitions_of(image) if _is_meant(state, is_unclean=request.is_unclean)
         )
-    results = (
-        PartitionResult(partition, code, _MESSAGES.get(code))
-        for partition in dict.fromkeys(partitions)
-        for code in (replication.elect_preferred(partition, image),)
-    )
-    return PartitionsAnswered(request.request_id, tuple(results))
+    results: list[PartitionResult] = []
+    elected: list[tuple[TopicPartition, PartitionImage]] = []
+    for partition in dict.fromkeys(partitions):
+        if request.is_unclean:
+            found = _elect_unclean(partition, image)
+            code = found if isinstance(found, ErrorCode) else ErrorCode.NONE
+            elected += () if isinstance(found, ErrorCode) else [(partition, found)]
+            messages = _UNCLEAN_MESSAGES
+        else:
+            # The leader of now is asked to hand over; nothing is logged before it has.
+            code, messages = replication.elect_preferred(partition, image), _MESSAGES
+        results.append(PartitionResult(partition, code, messages.get(code)))
+    return decide(PartitionsAnswered(request.request_id, tuple(results)), changed(elected))
 
 
+def _is_meant(state: PartitionImage, *, is_unclean: bool) -> bool:
+    return state.leader == NO_NODE if is_unclean else state.leader != state.replicas[0]
+
+
+def _elect_unclean(partition: TopicPartition, image: MetadataImage) -> PartitionImage | ErrorCode:
+    state = image.find(partition)
+    if state is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if state.leader != NO_NODE:
+        return ErrorCode.ELECTION_NOT_NEEDED
+    leader, isr = choose_leader(state, image.nodes, _UNCLEAN)
+    return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if leader == NO_NODE else completed(led_by(state, leader, isr))
+
+
+_UNCLEAN = Rules(unclean_leader_election=True)
 _MESSAGES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such partition",
     ErrorCode.ELECTION_NOT_NEEDED: "the first replica leads already",
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "the first replica is not there, or not in sync",
+}
+_UNCLEAN_MESSAGES = _MESSAGES | {
+    ErrorCode.ELECTION_NOT_NEEDED: "the partition has a leader",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "none of its replicas is there",
 }
 
 

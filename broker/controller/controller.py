@@ -106,7 +106,6 @@ class Controller:
             FollowMetadata: self._on_follow,
             GetMetadata: lambda request, _: [answer_metadata(self._image, request)],
             DescribeConfigs: lambda request, _: [describe_configs(self._image, request)],
-            ElectLeaders: lambda request, _: [elect_leaders(request, self._image, self._replication)],
             ListReassignments: lambda request, _: [list_reassignments(request, self._image)],
             ChangesLogged: self._on_logged,
             ChangesLost: self._on_lost,
@@ -128,6 +127,7 @@ class Controller:
             AlterTopicConfigs: lambda request, _: alter_configs(request, self._image),
             ReassignPartitions: lambda request, _: reassign_partitions(request, self._image),
             DrainNodes: lambda request, _: drain_nodes(request, self._image),
+            ElectLeaders: lambda request, _: elect_leaders(request, self._image, replication),
         }
 
     @property

@@ -102,8 +102,8 @@ class _Creation:
         self._names[collision_key(topic.name)] = topic.name
         partitions = self.partitions.make(topic.name, range(count), config.is_dedicated, factor, topic.assignments)
         if self._new_topic_id is None:
-            return TopicResult(topic.name, ErrorCode.NONE, partitions=count)
+            return TopicResult(topic.name, ErrorCode.NONE, partitions=count, replication_factor=factor)
         topic_id = self._new_topic_id()
         configs = with_min_isr(topic.configs, self._config.min_insync_replicas, factor)
         self.topics.append(TopicCreated(topic.name, topic_id, configs, partitions))
-        return TopicResult(topic.name, ErrorCode.NONE, None, topic_id, count)
+        return TopicResult(topic.name, ErrorCode.NONE, None, topic_id, count, factor)

@@ -15,6 +15,7 @@ from eagleray.broker.controller.events import (
     DeleteTopics,
     DrainAnswered,
     DrainNodes,
+    ElectLeaders,
     GrowTopic,
     IsrChanged,
     NodeRegistered,
@@ -38,7 +39,14 @@ from eagleray.protocol.errors import ErrorCode
 Name = TypeVar("Name", bound=Hashable)
 TopicRequest: TypeAlias = CreateTopics | DeleteTopics | GrowTopic | AlterTopicConfigs
 Refusable: TypeAlias = (
-    PlanNodes | RegisterNode | ChangeIsr | ReserveProducerIds | ReassignPartitions | DrainNodes | TopicRequest
+    PlanNodes
+    | RegisterNode
+    | ChangeIsr
+    | ReserveProducerIds
+    | ReassignPartitions
+    | DrainNodes
+    | ElectLeaders
+    | TopicRequest
 )
 """Every request that may change something, but for heartbeats: whether a node lives is not a matter of the log."""
 
@@ -92,7 +100,13 @@ def _refused_isr(request: ChangeIsr, error_code: ErrorCode, message: str | None)
 def _refused_moves(request: ReassignPartitions, error_code: ErrorCode, message: str | None) -> PartitionsAnswered:
     partitions = dict.fromkeys(move.partition for move in request.moves)
     results = (PartitionResult(partition, error_code, message) for partition in partitions)
-    return PartitionsAnswered(request.request_id, tuple(results))
+    return PartitionsAnswered(request.request_id, tuple(results), error_code)
+
+
+def _refused_elections(request: ElectLeaders, error_code: ErrorCode, message: str | None) -> PartitionsAnswered:
+    partitions = dict.fromkeys(request.partitions or ())
+    results = (PartitionResult(partition, error_code, message) for partition in partitions)
+    return PartitionsAnswered(request.request_id, tuple(results), error_code)
 
 
 _REFUSALS: Final[dict[type, Callable[[Any, ErrorCode, str | None], Answer]]] = {
@@ -101,6 +115,7 @@ _REFUSALS: Final[dict[type, Callable[[Any, ErrorCode, str | None], Answer]]] = {
     ChangeIsr: _refused_isr,
     ReserveProducerIds: lambda request, code, message: ProducerIdsReserved(request.request_id, code),  # noqa: ARG005
     ReassignPartitions: _refused_moves,
+    ElectLeaders: _refused_elections,
     DrainNodes: lambda request, code, message: DrainAnswered(request.request_id, code, message),
 }
 

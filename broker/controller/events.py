@@ -177,6 +177,7 @@ Decidable: TypeAlias = (
     | AlterTopicConfigs
     | ReassignPartitions
     | DrainNodes
+    | ElectLeaders
 )
 """Requests that may change the metadata."""
 
@@ -225,15 +226,7 @@ class Tick(Message, frozen=True, tag=True):
 
 
 Event: TypeAlias = (
-    Decidable
-    | FollowMetadata
-    | GetMetadata
-    | DescribeConfigs
-    | ElectLeaders
-    | ListReassignments
-    | ChangesLogged
-    | ChangesLost
-    | Tick
+    Decidable | FollowMetadata | GetMetadata | DescribeConfigs | ListReassignments | ChangesLogged | ChangesLost | Tick
 )
 
 
@@ -320,6 +313,7 @@ class TopicResult(Message, frozen=True):
     message: str | None = None
     topic_id: bytes = NO_TOPIC_ID
     partitions: int = -1
+    replication_factor: int = -1
 
 
 class TopicsAnswered(Message, frozen=True, tag=True):

@@ -19,7 +19,7 @@ from eagleray.broker.controller.topic_configs import TopicConfig
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.electing import partitions_of
-from eagleray.broker.replication.moving import is_moving
+from eagleray.broker.replication.moving import is_moving, target_of
 from eagleray.broker.replication.reassigning import cancel, reassign
 from eagleray.protocol.errors import ErrorCode
 
@@ -34,12 +34,14 @@ def reassign_partitions(request: ReassignPartitions, image: MetadataImage) -> De
             complaint = Complaint(ErrorCode.INVALID_REQUEST, "the request names this partition more than once")
             results[move.partition] = PartitionResult(move.partition, *complaint)
             continue
-        results[move.partition], begun = _begin(move, image)
+        results[move.partition], begun = _begin(move, image, may_change_factor=request.may_change_factor)
         changes += begun
     return decide(PartitionsAnswered(request.request_id, tuple(results.values())), changes)
 
 
-def _begin(move: PartitionMove, image: MetadataImage) -> tuple[PartitionResult, tuple[Change, ...]]:
+def _begin(
+    move: PartitionMove, image: MetadataImage, *, may_change_factor: bool
+) -> tuple[PartitionResult, tuple[Change, ...]]:
     partition, state = move.partition, image.find(move.partition)
     if state is None:
         text = f"there is no partition {partition.partition} of {partition.topic}"
@@ -49,6 +51,8 @@ def _begin(move: PartitionMove, image: MetadataImage) -> tuple[PartitionResult, 
         is_done = code is ErrorCode.NONE
         return PartitionResult(partition, code, None if is_done else "no replicas of it are being moved"), changes
     complaint = _complaint_about(partition, state, move.target, image)
+    if complaint is None and not may_change_factor:
+        complaint = _complaint_about_factor(len(target_of(state)), len(move.target))
     if complaint is not None:
         return PartitionResult(partition, *complaint), ()
     code, changes = reassign(partition, move.target, image)
@@ -74,6 +78,13 @@ def _complaint_about(
             )
             return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     return None
+
+
+def _complaint_about_factor(now: int, then: int) -> Complaint | None:
+    if now == then:
+        return None
+    text = f"the replication factor is changed from {now} to {then}; expected {now}, or leave to change it"
+    return Complaint(ErrorCode.INVALID_REPLICATION_FACTOR, text)
 
 
 def list_reassignments(request: ListReassignments, image: MetadataImage) -> ReassignmentsListed:

@@ -36,6 +36,8 @@ class ReassignPartitions(Message, frozen=True, tag=True):
 
     request_id: int
     moves: tuple[PartitionMove, ...]
+    may_change_factor: bool = True
+    """Whether a partition may have more or fewer replicas by its move."""
 
 
 class DrainNodes(Message, frozen=True, tag=True):
@@ -62,6 +64,9 @@ class ElectLeaders(Message, frozen=True, tag=True):
 
     request_id: int
     partitions: tuple[TopicPartition, ...] | None = None
+    is_unclean: bool = False
+    """Whether partitions without a leader are meant instead: the first replica that lives is to lead each, alone, and
+    what it does not have is lost."""
 
 
 class ListReassignments(Message, frozen=True, tag=True):

@@ -16,6 +16,7 @@ from eagleray.cli import (
     contacting,
     groups,
     hosting_commands,
+    nodes,
     producing,
     status,
     topics,
@@ -93,6 +94,7 @@ contacting.add_to(app)
 producing.add_to(app)
 consuming.add_to(app)
 app.add_typer(topics.app, name="topic")
+app.add_typer(nodes.app, name="node")
 app.add_typer(transactions.app, name="txn")
 app.add_typer(groups.app, name="group")
 app.add_typer(benching.app, name="bench")

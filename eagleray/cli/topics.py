@@ -1,4 +1,4 @@
-"""`eagleray topic`: create, list, describe, alter and delete topics."""
+"""`eagleray topic`: create, list, describe, alter and delete topics, and say where their replicas are."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import msgspec
 import typer
 
 from eagleray.broker.controller.topic_configs import TopicConfig, check_keys
+from eagleray.broker.identities import TopicPartition
 from eagleray.cli.complaints import Complaint
 from eagleray.cli.options import Address, Connection, Json, Name, Settings, examples, settings_of
 from eagleray.cli.output import note, print_facts, print_json, print_table
 from eagleray.cli.running import run
-from eagleray.client.descriptions import TopicConfigs, TopicDescription
+from eagleray.client.descriptions import PartitionDescription, TopicConfigs, TopicDescription
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
@@ -117,6 +118,7 @@ def _print_description(description: TopicDescription, configs: TopicConfigs) -> 
             "epoch",
             "replicas",
             "in sync",
+            "moving",
             "start",
             "last stable",
             "high watermark",
@@ -130,6 +132,7 @@ def _print_description(description: TopicDescription, configs: TopicConfigs) -> 
                 partition.leader_epoch,
                 _nodes(partition.replicas),
                 _nodes(partition.isr),
+                _moving(partition),
                 partition.log_start_offset,
                 partition.last_stable_offset,
                 partition.high_watermark,
@@ -144,6 +147,12 @@ def _print_description(description: TopicDescription, configs: TopicConfigs) -> 
 
 def _nodes(node_ids: tuple[int, ...]) -> str:
     return ",".join(map(str, node_ids))
+
+
+def _moving(partition: PartitionDescription) -> str | None:
+    """Say which replicas come and which go."""
+    coming = [f"+{node_id}" for node_id in partition.adding]
+    return " ".join([*coming, *(f"-{node_id}" for node_id in partition.removing)]) or None
 
 
 @app.command(
@@ -183,6 +192,83 @@ def alter(
 
     run(Connection(name, address), work)
     note(f"changed topic {topic}")
+
+
+Partition = Annotated[int, typer.Option("--partition", min=0, help="The partition.")]
+
+
+@app.command(
+    epilog=examples(
+        "eagleray topic reassign orders --partition 0 --replicas 0,100,200",
+        "eagleray topic reassign orders --partition 0 --cancel",
+    )
+)
+def reassign(
+    topic: Topic,
+    *,
+    partition: Partition,
+    replicas: Annotated[
+        str | None,
+        typer.Option(metavar="NODE,…", help="The nodes that are to keep it, the preferred leader first."),
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Take a move back that is under way.")] = False,
+    name: Name = "default",
+    address: Address = None,
+) -> None:
+    """Move the replicas of a partition to other nodes, or give it more or fewer of them.
+
+    The new replicas are filled first, and the others go when these are in sync; `eagleray topic describe` shows how far
+    that is. Nothing waits meanwhile.
+    """
+    if (replicas is None) != cancel:
+        raise Complaint("expected either --replicas NODE,… or --cancel.")
+    target = None if replicas is None else _node_ids(replicas)
+
+    async def work(session: Session) -> None:
+        await session.require_topic(topic, partition)
+        await session.cluster.admin.reassign_partitions({TopicPartition(topic, partition): target})
+
+    run(Connection(name, address), work)
+    where = "back to where it was" if target is None else f"to {_nodes(target)}"
+    note(f"partition {partition} of {topic} is being moved {where}")
+
+
+def _node_ids(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise Complaint(f"--replicas is {text!r}; expected ids of nodes, for example 0,100,200.") from None
+
+
+@app.command(
+    epilog=examples("eagleray topic elect orders", "eagleray topic elect orders --partition 3 --unclean --yes")
+)
+def elect(
+    topic: Topic,
+    *,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, help="The partition; by default all of the topic.")
+    ] = None,
+    unclean: Annotated[
+        bool, typer.Option("--unclean", help="Where nobody leads, take any replica that lives: records may be lost.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    name: Name = "default",
+    address: Address = None,
+) -> None:
+    """Have the first replica of each partition lead it."""
+    if unclean and not yes:
+        question = f"Let replicas of {topic} lead that may lack records which were acknowledged, and lose these?"
+        typer.confirm(question, abort=True, err=True)
+
+    async def work(session: Session) -> list[TopicPartition]:
+        count = await session.require_topic(topic, partition)
+        numbers = range(count) if partition is None else (partition,)
+        partitions = (TopicPartition(topic, number) for number in numbers)
+        return await session.cluster.admin.elect_leaders(*partitions, unclean=unclean)
+
+    elected = run(Connection(name, address), work)
+    note(f"{_partitions(len(elected))} of {topic} got another leader")
 
 
 @app.command(epilog=examples("eagleray topic delete orders --yes"))

@@ -1,12 +1,10 @@
-"""The asyncio admin: topics, records, transactions and groups."""
+"""The asyncio admin: topics, records, replicas, transactions and groups."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
-
-import msgspec
 
 from eagleray.broker.controller.events import (
     AlterTopicConfigs,
@@ -18,12 +16,14 @@ from eagleray.broker.controller.events import (
     NewTopic,
     TopicsAnswered,
 )
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS
+from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.broker.controller.topics import CONSUMER_OFFSETS, PartitionImage
 from eagleray.broker.groups.events import DeleteGroup, DeleteOffsets, GroupsListed, ListGroups
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import DeleteRecords, DescribePartition, PartitionDescribed, RecordsDeleted
 from eagleray.client.calls import Patience, call_patiently
+from eagleray.client.controller_calls import ask_controller
 from eagleray.client.descriptions import GroupOffset, PartitionDescription, TopicConfigs, TopicDescription
 from eagleray.client.errors import (
     EaglerayError,
@@ -34,13 +34,14 @@ from eagleray.client.errors import (
     error_for,
 )
 from eagleray.client.lookups import commit_offsets, fetch_offsets, list_offsets
+from eagleray.client.replica_admin import ReplicaAdmin
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.transaction_admin import TransactionAdmin
 from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
 from eagleray.protocol.errors import ErrorCode
 
 
-class AsyncAdmin(TransactionAdmin):
+class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
     """Creates, changes, describes and deletes what a cluster holds.
 
         async with cluster.admin as admin:
@@ -92,40 +93,25 @@ class AsyncAdmin(TransactionAdmin):
         self, doing: str, message_type: type, *fields: object, tolerated: Iterable[ErrorCode] = ()
     ) -> TopicsAnswered:
         """Have the controller change something; what a lost attempt has done already is no error of the next."""
-        view, attempts, accepted = self._runtime.view, 0, set(tolerated)
+        accepted = set(tolerated)
 
-        def controller() -> int:
-            nonlocal attempts
-            if attempts:
-                view.try_next_controller()
-            attempts += 1
-            return view.controller()
-
-        def error_of(reply: Any) -> ErrorCode:  # noqa: ANN401 - TopicsAnswered
-            if attempts > 1:
+        def error_of(reply: Any, is_repeated: bool) -> ErrorCode:  # noqa: ANN401 - TopicsAnswered
+            if is_repeated:
                 accepted.update(_DONE_BEFORE.get(message_type, ()))
             codes = (result.error_code for result in reply.results)
             return next((code for code in codes if code is not _NONE and code not in accepted), _NONE)
 
-        answer: TopicsAnswered = await call_patiently(
+        answer: TopicsAnswered = await ask_controller(
             self._runtime,
-            controller,
             doing,
             message_type,
             *fields,
-            patience=self._patience_with_controllers(),
+            patience=self._patience,
             error_of=error_of,
             exception_for=_topic_error,
         )
-        await view.refreshed()
+        await self._runtime.view.refreshed()
         return answer
-
-    def _patience_with_controllers(self) -> Patience:
-        """Where there are several controllers, a silent one is not waited for as long as one alone."""
-        if len(self._runtime.view.controllers) < 2:
-            return self._patience
-        request_ms = min(self._patience.request_ms, _CONTROLLER_MS)
-        return msgspec.structs.replace(self._patience, request_ms=request_ms)
 
     async def list_topics(self, *, internal: bool = False) -> dict[str, int]:
         """Return the topics, each with its number of partitions."""
@@ -134,13 +120,13 @@ class AsyncAdmin(TransactionAdmin):
         return {name: len(names) for name, names in sorted(known.items()) if internal or not name.startswith("__")}
 
     async def describe_topic(self, name: str) -> TopicDescription:
-        """Return a topic with where each of its partitions stands."""
+        """Return a topic with where each of its partitions stands; the offsets of one without a leader are -1."""
         await self._runtime.view.refreshed()
         topic = self._runtime.view.image.topics.get(name)
         if topic is None:
             raise TopicNotFound(f"there is no topic {name!r}.")
         names = self._runtime.view.partitions[name]
-        described = await asyncio.gather(*(self._describe(partition) for partition in names))
+        described = await asyncio.gather(*map(self._describe, names, topic.partitions))
         partitions = tuple(
             PartitionDescription(
                 partition.partition,
@@ -153,12 +139,16 @@ class AsyncAdmin(TransactionAdmin):
                 found.high_watermark,
                 found.log_end_offset,
                 found.size_bytes,
+                tuple(image.adding),
+                tuple(image.removing),
             )
             for partition, image, found in zip(names, topic.partitions, described, strict=True)
         )
         return TopicDescription(name, topic.topic_id.hex(), dict(topic.configs), partitions)
 
-    async def _describe(self, partition: TopicPartition) -> PartitionDescribed:
+    async def _describe(self, partition: TopicPartition, image: PartitionImage) -> PartitionDescribed:
+        if image.leader == NO_NODE:
+            return PartitionDescribed(0, ErrorCode.LEADER_NOT_AVAILABLE, image.leader_epoch)
         reply: PartitionDescribed = await self._ask_leader(partition, "describing", DescribePartition)
         return reply
 
@@ -180,10 +170,15 @@ class AsyncAdmin(TransactionAdmin):
 
     # Records
 
-    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete records before an offset of each partition (-1: all); return where the partitions begin then."""
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int], *, timeout_ms: int = 30_000
+    ) -> dict[TopicPartition, int]:
+        """Delete records before an offset of each partition (-1: all); return where the partitions begin then.
+
+        Each leader waits so long until the other replicas in sync have deleted them as well; asking again is harmless.
+        """
         questions = (
-            self._ask_leader(partition, "deleting records of", DeleteRecords, offset)
+            self._ask_leader(partition, "deleting records of", DeleteRecords, offset, timeout_ms)
             for partition, offset in before.items()
         )
         replies: list[RecordsDeleted] = await asyncio.gather(*questions)
@@ -248,7 +243,6 @@ class AsyncAdmin(TransactionAdmin):
 
 
 _NONE = ErrorCode.NONE
-_CONTROLLER_MS = 5000
 _DONE_BEFORE: dict[type, tuple[ErrorCode, ...]] = {
     CreateTopics: (ErrorCode.TOPIC_ALREADY_EXISTS,),
     DeleteTopics: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,),

@@ -22,6 +22,9 @@ class PartitionDescription(msgspec.Struct, frozen=True):
     high_watermark: int
     log_end_offset: int
     size_bytes: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    """While replicas are moved: which of them are new, and which go when these are in sync."""
 
     @property
     def undecided(self) -> int:
@@ -67,3 +70,24 @@ class GroupOffset(msgspec.Struct, frozen=True):
     def lag(self) -> int:
         """How many offsets the group is behind."""
         return max(self.log_end_offset - self.offset, 0)
+
+
+class NodeDescription(msgspec.Struct, frozen=True):
+    """A node of the cluster, and how much it has to do."""
+
+    node_id: int
+    machine: str
+    """What it shares its disk and its fate with; empty where there is one machine alone."""
+
+    roles: tuple[str, ...]
+    registered: bool
+    """Whether it has come, and the controller hears of it."""
+
+    draining: bool
+    """Whether it gets no new replicas, because those that it has are to go elsewhere."""
+
+    leads: int
+    """How many partitions it leads, those of internal topics too."""
+
+    keeps: int
+    """How many partitions it has replicas of, or is to have."""

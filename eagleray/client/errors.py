@@ -209,6 +209,12 @@ class TopicRefused(RefusedError):
     advice = "Correct the name, the number of partitions or the settings; nothing was changed."
 
 
+class ReplicasRefused(RefusedError):
+    """Replicas cannot be, or lead, where they are wanted."""
+
+    advice = "`admin.list_nodes` lists the nodes; whatever the message does not mention goes on."
+
+
 class OffsetOutOfRange(RefusedError):
     """The log does not hold this offset, or no longer does."""
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
+from eagleray.broker.controller.events import Reassignment
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.transactions.events import TransactionDescription
 from eagleray.client.admin import AsyncAdmin
-from eagleray.client.descriptions import GroupOffset, HangingTransaction, TopicConfigs, TopicDescription
+from eagleray.client.descriptions import (
+    GroupOffset,
+    HangingTransaction,
+    NodeDescription,
+    TopicConfigs,
+    TopicDescription,
+)
 from eagleray.client.loop_thread import LoopThread
 from eagleray.client.types import OffsetAndMetadata, OffsetAndTimestamp
 
@@ -64,13 +71,43 @@ class Admin:
         """Return every setting of a topic as it counts."""
         return self._run(self._admin.describe_configs(topic))
 
-    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def delete_records(
+        self, before: Mapping[TopicPartition, int], *, timeout_ms: int = 30_000
+    ) -> dict[TopicPartition, int]:
         """Delete records before an offset of each partition (-1: all); return where the partitions begin then."""
-        return self._run(self._admin.delete_records(before))
+        return self._run(self._admin.delete_records(before, timeout_ms=timeout_ms))
 
     def list_offsets(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the offsets of timestamps: -1 the end, -2 the beginning, -3 the largest timestamp."""
         return self._run(self._admin.list_offsets(timestamps_ms))
+
+    def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> None:
+        """Begin to move partitions to these nodes, the preferred leader first; None takes a move back."""
+        self._run(self._admin.reassign_partitions(targets))
+
+    def list_reassignments(self, *partitions: TopicPartition) -> list[Reassignment]:
+        """Return what is being moved, of some partitions or of all."""
+        return self._run(self._admin.list_reassignments(*partitions))
+
+    def elect_leaders(self, *partitions: TopicPartition, unclean: bool = False) -> list[TopicPartition]:
+        """Have the first replica lead each partition, of some or of all; return those that another leads then."""
+        return self._run(self._admin.elect_leaders(*partitions, unclean=unclean))
+
+    def list_nodes(self) -> list[NodeDescription]:
+        """Return the nodes of the cluster, whether they have come or not, and how much each has to do."""
+        return self._run(self._admin.list_nodes())
+
+    def drain_node(self, node: int | str) -> int:
+        """Begin to move everything away from a node, or from all nodes of a machine; return how many partitions."""
+        return self._run(self._admin.drain_node(node))
+
+    def undrain_node(self, node: int | str) -> None:
+        """Let a node, or all nodes of a machine, have replicas again."""
+        self._run(self._admin.undrain_node(node))
+
+    def kept_by(self, node: int | str) -> set[TopicPartition]:
+        """Return the partitions that a node, or a machine, has replicas of."""
+        return self._run(self._admin.kept_by(node))
 
     def list_groups(self) -> list[str]:
         """Return the groups that have committed offsets or members."""

@@ -1,4 +1,4 @@
-"""The admin's half about transactions: what is open, whose it is, and how to end it."""
+"""The admin's part about transactions: what is open, whose it is, and how to end it."""
 
 from __future__ import annotations
 

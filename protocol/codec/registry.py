@@ -11,6 +11,7 @@ from eagleray.protocol.messages import (
     add_partitions_to_txn,
     allocate_producer_ids,
     alter_configs,
+    alter_partition_reassignments,
     alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
@@ -31,6 +32,7 @@ from eagleray.protocol.messages import (
     describe_topic_partitions,
     describe_transactions,
     describe_user_scram_credentials,
+    elect_leaders,
     end_txn,
     fetch,
     find_coordinator,
@@ -138,9 +140,14 @@ _APIS = (
     Api(sasl_authenticate.SaslAuthenticateRequest, sasl_authenticate.SaslAuthenticateResponse),
     Api(create_partitions.CreatePartitionsRequest, create_partitions.CreatePartitionsResponse),
     Api(delete_groups.DeleteGroupsRequest, delete_groups.DeleteGroupsResponse),
+    Api(elect_leaders.ElectLeadersRequest, elect_leaders.ElectLeadersResponse),
     Api(
         incremental_alter_configs.IncrementalAlterConfigsRequest,
         incremental_alter_configs.IncrementalAlterConfigsResponse,
+    ),
+    Api(
+        alter_partition_reassignments.AlterPartitionReassignmentsRequest,
+        alter_partition_reassignments.AlterPartitionReassignmentsResponse,
     ),
     Api(
         list_partition_reassignments.ListPartitionReassignmentsRequest,

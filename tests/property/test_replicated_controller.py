@@ -152,9 +152,9 @@ class ReplicatedController(RuleBasedStateMachine):
     def drain(self, machine: str, undo: bool) -> None:
         self.send(DrainNodes, machine, None, undo)
 
-    @rule()
-    def elect(self) -> None:
-        self.send(ElectLeaders)
+    @rule(is_unclean=st.booleans())
+    def elect(self, is_unclean: bool) -> None:
+        self.send(ElectLeaders, None, is_unclean)
 
     @rule(machines=plans, leaders=st.integers(1, 2))
     def plan(self, machines: str, leaders: int) -> None:

@@ -30,9 +30,9 @@ SETTINGS = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.part
 class NodesOnThread:
     """The nodes of a cluster on a loop of their own, beside that of the command."""
 
-    def __init__(self, data_dir):
+    def __init__(self, data_dir, layout=COLOCATED, settings=SETTINGS):
         self._thread = LoopThread("nodes")
-        self.nodes = NodesInProcess(data_dir, COLOCATED, SETTINGS)
+        self.nodes = NodesInProcess(data_dir, layout, settings)
         self._thread.run(self.nodes.__aenter__())
 
     def close(self):

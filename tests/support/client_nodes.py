@@ -92,6 +92,7 @@ class LeaderNode(Node):
     def __init__(self, world: Any, node_id: int) -> None:
         super().__init__(world, node_id)
         self.leaders = PartitionLeaders()
+        self.logs: dict[TopicPartition, PartitionLog] = {}
         self._epochs: dict[TopicPartition, int] = {}
 
     def handle(self, message: Any) -> None:
@@ -110,12 +111,12 @@ class LeaderNode(Node):
     def follow(self) -> None:
         led = self.led()
         for partition in [partition for partition, epoch in self._epochs.items() if led.get(partition) != epoch]:
-            del self._epochs[partition]
+            del self._epochs[partition], self.logs[partition]
             for effect in self.leaders.resign(partition)[1]:
                 self._carry_out(effect)
         for partition in led.keys() - self._epochs.keys():
             self._epochs[partition] = led[partition]
-            log = self.open(partition)
+            log = self.logs[partition] = self.open(partition)
             self.leaders.lead(partition, alone(log, led[partition], partition, node_id=self.node_id))
 
 

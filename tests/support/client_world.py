@@ -102,6 +102,8 @@ class Network:
 class ClientWorld:
     """The cluster, its network, and what happens on it."""
 
+    plan: tuple[PlannedNode, ...] = PLAN
+
     def __init__(self, topics: Mapping[str, int] | None = None, *, partitions: int = 3) -> None:
         self.loop = asyncio.get_running_loop()
         self.disk = SimulatedDisk()
@@ -120,7 +122,7 @@ class ClientWorld:
         self._incarnations = count(1)
         self._producer_ids = 0
         self.nodes: dict[int, Node] = {node_id: kind(self, node_id) for node_id, kind in KINDS.items()}
-        self._tell_controller(controller_events.PlanNodes, PLAN)
+        self._tell_controller(controller_events.PlanNodes, self.plan)
         for node_id in KINDS:
             self._register(node_id)
         for name, number in (topics or {"orders": 3, "invoices": 2}).items():

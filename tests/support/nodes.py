@@ -83,16 +83,20 @@ class NodesInProcess:
         controller = self.nodes[0]
         self.peers = Peers(token=self.token, lane=Lane.DIRECT, timeout_s=10)
         self.peers.learn({0: controller.registration})
-        plan = tuple(
-            PlannedNode(node_id, roles, machine=self._machine_of(node_id)) for node_id, roles in self.layout.items()
-        )
-        answer = await self.peers.call(0, PlanNodes, plan)
-        assert answer.error_code is ErrorCode.NONE, answer.message
+        await self.plan()
         for node_id in self.layout:
             if node_id:
                 await self.start_node(node_id)
         await self.until_registered()
         return self
+
+    async def plan(self):
+        """Have the controller take over the layout."""
+        plan = tuple(
+            PlannedNode(node_id, roles, machine=self._machine_of(node_id)) for node_id, roles in self.layout.items()
+        )
+        answer = await self.peers.call(0, PlanNodes, plan)
+        assert answer.error_code is ErrorCode.NONE, answer.message
 
     def _machine_of(self, node_id):
         return machine_of(node_id) if self.has_machines else ""

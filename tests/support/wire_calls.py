@@ -29,7 +29,8 @@ from eagleray.protocol.codec import APIS, decode_message, encode_message
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import data_batch
 from tests.support.client_clock import run_in_virtual_time
-from tests.support.client_world import COORDINATOR, GROUPS, LEADER_A, PLAN, ClientWorld
+from tests.support.client_nodes import LeaderNode
+from tests.support.client_world import COORDINATOR, GROUPS, LEADER_A, LEADER_B, PLAN, ClientWorld
 
 DATA_ROLES = {"leader", "coordinator", "groups"}
 
@@ -73,6 +74,15 @@ class WorldHost:
     @property
     def image(self) -> MetadataImage:
         return self._world.image
+
+    @property
+    def replicas(self) -> "WorldHost":
+        return self
+
+    def size_of(self, partition: TopicPartition) -> int | None:
+        node = self._world.nodes[self.spec.node_id]
+        log = node.logs.get(partition) if isinstance(node, LeaderNode) else None
+        return None if log is None else log.size_bytes
 
     def now_ms(self) -> int:
         return self._world.now_ms
@@ -157,11 +167,24 @@ def travelled(message: Any, version: int) -> Any:
     return decode_message(type(message), version, encode_message(message, version))
 
 
-def in_wire_world(main: Callable[[WireWorld], Any], *topics: Any, settings: dict[str, str] | None = None) -> Any:
+class TwoMachines(WireWorld):
+    """A world whose leaders are on a machine each; LEADER_A shares its own with the others."""
+
+    plan = tuple(
+        msgspec.structs.replace(node, machine="second" if node.node_id == LEADER_B else "first") for node in PLAN
+    )
+
+
+def in_wire_world(
+    main: Callable[[WireWorld], Any],
+    *topics: Any,
+    settings: dict[str, str] | None = None,
+    kind: type[WireWorld] = WireWorld,
+) -> Any:
     """Run `main(world)` in a world of its own, and see that nothing of it is left over."""
 
     async def run() -> Any:
-        world = WireWorld(*topics)
+        world = kind(*topics)
         world.settings = settings or {}
         result = await main(world)
         world.close()

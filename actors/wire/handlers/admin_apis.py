@@ -11,6 +11,7 @@ from typing import Final
 
 from eagleray.actors.wire.handlers import (
     alter_configs,
+    alter_partition_reassignments,
     alter_user_scram_credentials,
     consumer_group_describe,
     create_acls,
@@ -29,6 +30,7 @@ from eagleray.actors.wire.handlers import (
     describe_topic_partitions,
     describe_transactions,
     describe_user_scram_credentials,
+    elect_leaders,
     incremental_alter_configs,
     list_groups,
     list_partition_reassignments,
@@ -59,7 +61,9 @@ ADMIN_HANDLERS: Final[tuple[tuple[int, ModuleType, int, int], ...]] = (
     (36, sasl_authenticate, 0, 2),
     (37, create_partitions, 0, 3),
     (42, delete_groups, 0, 3),
+    (43, elect_leaders, 0, 2),
     (44, incremental_alter_configs, 0, 1),
+    (45, alter_partition_reassignments, 0, 1),
     (46, list_partition_reassignments, 0, 0),
     (47, offset_delete, 0, 0),
     (50, describe_user_scram_credentials, 0, 0),

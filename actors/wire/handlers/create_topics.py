@@ -68,15 +68,9 @@ def _result(result: TopicResult, configs: dict[str, str], call: AdminCall) -> Cr
         result.topic_id,
         error_message=None,
         num_partitions=result.partitions,
-        replication_factor=_replication_factor(result, call),
+        replication_factor=result.replication_factor,
         configs=tuple(
             CreatableTopicConfigs(entry.name, entry.values[0].text, entry.is_read_only, entry.values[0].source)
             for entry in entries
         ),
     )
-
-
-def _replication_factor(result: TopicResult, call: AdminCall) -> int:
-    """How many replicas the topic's partitions have; one that was only tried out would have had at least one."""
-    topic = call.host.image.topic_with_id(result.topic_id)
-    return 1 if topic is None else len(topic.partitions[0].replicas)

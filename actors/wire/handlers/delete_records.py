@@ -24,21 +24,24 @@ from eagleray.protocol.messages.delete_records import (
 
 async def handle(request: DeleteRecordsRequest, call: AdminCall) -> DeleteRecordsResponse:
     """Have partitions begin later."""
-    topics = await asyncio.gather(*(_delete_in_topic(topic, call) for topic in request.topics))
+    topics = await asyncio.gather(*(_delete_in_topic(topic, request.timeout_ms, call) for topic in request.topics))
     return DeleteRecordsResponse(topics=tuple(topics))
 
 
-async def _delete_in_topic(topic: DeleteRecordsTopic, call: AdminCall) -> DeleteRecordsTopicResult:
-    partitions = await asyncio.gather(*(_delete(topic.name, partition, call) for partition in topic.partitions))
+async def _delete_in_topic(topic: DeleteRecordsTopic, timeout_ms: int, call: AdminCall) -> DeleteRecordsTopicResult:
+    questions = (_delete(topic.name, partition, timeout_ms, call) for partition in topic.partitions)
+    partitions = await asyncio.gather(*questions)
     return DeleteRecordsTopicResult(topic.name, tuple(partitions))
 
 
-async def _delete(topic: str, wanted: DeleteRecordsPartition, call: AdminCall) -> DeleteRecordsPartitionResult:
+async def _delete(
+    topic: str, wanted: DeleteRecordsPartition, timeout_ms: int, call: AdminCall
+) -> DeleteRecordsPartitionResult:
     number = wanted.partition_index
     if topic in INTERNAL_TOPICS:
         # What coordinators keep there is their state, and not a client's to delete.
         return DeleteRecordsPartitionResult(number, NO_OFFSET, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    reply = await ask_leader(call, TopicPartition(topic, number), DeleteRecords, wanted.offset)
+    reply = await ask_leader(call, TopicPartition(topic, number), DeleteRecords, wanted.offset, max(timeout_ms, 0))
     if isinstance(reply, ErrorCode):
         return DeleteRecordsPartitionResult(number, NO_OFFSET, reply)
     return DeleteRecordsPartitionResult(number, reply.log_start_offset)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from eagleray.actors.wire.advertised import rack_of
 from eagleray.actors.wire.asking import AdminCall
 from eagleray.actors.wire.operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
 from eagleray.protocol.errors import ErrorCode
@@ -29,12 +30,15 @@ async def handle(request: DescribeClusterRequest, call: AdminCall) -> DescribeCl
     if request.endpoint_type != _BROKERS:
         text = f"there is no endpoint type {request.endpoint_type}; expected {_BROKERS} for brokers"
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text)
-    brokers = call.advertised.brokers.values()
+    image = call.host.image
     return DescribeClusterResponse(
         endpoint_type=_BROKERS,
-        cluster_id=call.host.image.cluster_id,
+        cluster_id=image.cluster_id,
         controller_id=call.advertised.controller_id,
-        brokers=tuple(DescribeClusterBroker(node.node_id, node.host, node.port) for node in brokers),
+        brokers=tuple(
+            DescribeClusterBroker(node.node_id, node.host, node.port, rack_of(image, node.node_id))
+            for node in call.advertised.brokers.values()
+        ),
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
         ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from eagleray.actors.wire.advertised import offline_replicas
 from eagleray.actors.wire.asking import AdminCall
 from eagleray.actors.wire.operations import TOPIC_OPERATIONS
 from eagleray.broker.controller.names import complaint_about
@@ -89,5 +90,5 @@ def _partition(number: int, image: PartitionImage, call: AdminCall) -> DescribeT
         image.isr,
         eligible_leader_replicas=(),
         last_known_elr=(),
-        offline_replicas=tuple(replica for replica in image.replicas if replica not in brokers),
+        offline_replicas=offline_replicas(image, brokers),
     )

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import enum
+from typing import Final
+
+import msgspec
 
 from eagleray.actors.wire.asking import AdminCall
-from eagleray.actors.wire.config_resources import alter_topic
+from eagleray.actors.wire.config_resources import UNCHANGED, ResourceType, alter_topic
 from eagleray.broker.controller.decisions import Complaint, repeated
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -41,6 +45,10 @@ async def _alter(
 ) -> AlterConfigsResourceResponse:
     who = (resource.resource_type, resource.resource_name)
     outcome = _complaint_about(resource, who in wrong)
+    kept = tuple(config for config in resource.configs if not _is_throttle_taken_back(config))
+    if outcome is None and resource.resource_type == ResourceType.BROKER and resource.configs and not kept:
+        outcome = UNCHANGED
+    resource = msgspec.structs.replace(resource, configs=kept)
     if outcome is None:
         changes: dict[str, str | None] = dict(_values_of(resource, _Operation.SET))
         changes |= dict.fromkeys(_values_of(resource, _Operation.DELETE))
@@ -48,6 +56,22 @@ async def _alter(
         replaces = False
         outcome = await alter_topic(*who, call, changes, validate_only, replaces, *lists)
     return AlterConfigsResourceResponse(outcome.error_code, outcome.message or None, *who)
+
+
+def _is_throttle_taken_back(config: AlterableConfig) -> bool:
+    """Whether a limit of moves is taken back: nobody has one, and Kafka's tool does so whenever moves have ended."""
+    return config.config_operation == _Operation.DELETE and config.name in _THROTTLES
+
+
+_THROTTLES: Final = frozenset(
+    {
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+    }
+)
 
 
 def _complaint_about(resource: AlterConfigsResource, is_repeated: bool) -> Complaint | None:

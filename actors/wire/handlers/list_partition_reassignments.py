@@ -1,20 +1,41 @@
 """ListPartitionReassignments: key 46, version 0.
 
-A partition has one replica, which is moved in one step: none is ever on its way.
+Answered by the controller, so that a client finds the moves that it has just begun.
 """
 
 from __future__ import annotations
 
-from eagleray.actors.wire.asking import AdminCall
+from eagleray.actors.wire.asking import AdminCall, ask_controller
+from eagleray.actors.wire.partitions import by_topic
+from eagleray.broker.controller.events import ListReassignments, Reassignment
+from eagleray.broker.identities import TopicPartition
+from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 
-async def handle(
-    request: ListPartitionReassignmentsRequest,  # noqa: ARG001 - whichever it asks for
-    call: AdminCall,  # noqa: ARG001 - all handlers take it
-) -> ListPartitionReassignmentsResponse:
-    """List nothing."""
-    return ListPartitionReassignmentsResponse(error_message=None)
+async def handle(request: ListPartitionReassignmentsRequest, call: AdminCall) -> ListPartitionReassignmentsResponse:
+    """Show which partitions are on the move; those that do not exist are not."""
+    wanted = None
+    if request.topics is not None:
+        wanted = tuple(TopicPartition(topic.name, each) for topic in request.topics for each in topic.partition_indexes)
+    answer = await ask_controller(call, request.timeout_ms, ListReassignments, wanted)
+    if answer is None:
+        text = "the controller has not answered in time"
+        return ListPartitionReassignmentsResponse(error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=text)
+    if answer.error_code is not ErrorCode.NONE:
+        return ListPartitionReassignmentsResponse(error_code=answer.error_code, error_message=None)
+    moving: tuple[Reassignment, ...] = answer.reassignments
+    topics = (
+        OngoingTopicReassignment(topic, tuple(map(_ongoing, found)))
+        for topic, found in by_topic(moving, lambda each: each.partition.topic)
+    )
+    return ListPartitionReassignmentsResponse(error_message=None, topics=tuple(topics))
+
+
+def _ongoing(moving: Reassignment) -> OngoingPartitionReassignment:
+    return OngoingPartitionReassignment(moving.partition.partition, moving.replicas, moving.adding, moving.removing)

@@ -8,8 +8,10 @@ cases the answer waits a moment until this node has heard of the topic.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, Final
 
+from eagleray.actors.wire.advertised import offline_replicas, rack_of
 from eagleray.actors.wire.call import Call
 from eagleray.broker.controller.events import CreateTopics, GetMetadata, NewTopic
 from eagleray.broker.controller.names import complaint_about
@@ -88,7 +90,8 @@ def _answer(request: MetadataRequest, call: Call, refused: dict[str, ErrorCode])
     call.answer(
         MetadataResponse(
             brokers=tuple(
-                MetadataResponseBroker(node.node_id, node.host, node.port) for node in advertised.brokers.values()
+                MetadataResponseBroker(node.node_id, node.host, node.port, rack_of(image, node.node_id))
+                for node in advertised.brokers.values()
             ),
             cluster_id=image.cluster_id,
             controller_id=advertised.controller_id,
@@ -123,13 +126,13 @@ def _why_missing(name: str, refused: dict[str, ErrorCode]) -> ErrorCode:
 def _describe(call: Call, topic: TopicImage) -> MetadataResponseTopic:
     brokers = call.advertised.brokers
     partitions = tuple(
-        _describe_partition(number, partition, is_led=partition.leader in brokers)
-        for number, partition in enumerate(topic.partitions)
+        _describe_partition(number, partition, brokers) for number, partition in enumerate(topic.partitions)
     )
     return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.topic_id, topic.is_internal, partitions)
 
 
-def _describe_partition(number: int, partition: PartitionImage, *, is_led: bool) -> MetadataResponsePartition:
+def _describe_partition(number: int, partition: PartitionImage, brokers: Container[int]) -> MetadataResponsePartition:
+    is_led = partition.leader in brokers
     return MetadataResponsePartition(
         ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         number,
@@ -137,4 +140,5 @@ def _describe_partition(number: int, partition: PartitionImage, *, is_led: bool)
         partition.leader_epoch,
         partition.replicas,
         partition.isr,
+        offline_replicas(partition, brokers),
     )

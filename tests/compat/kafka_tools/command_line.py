@@ -21,6 +21,9 @@ TOOLS = {
     "consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "features": "org.apache.kafka.tools.FeatureCommand",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
 }
 SECONDS = 60

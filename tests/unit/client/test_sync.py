@@ -18,6 +18,7 @@ from eagleray.client.errors import (
     ForkedClient,
     InvalidTransactionState,
     MessageTooLarge,
+    ReplicasRefused,
     TopicNotFound,
 )
 from eagleray.client.loop_thread import LoopThread
@@ -176,6 +177,21 @@ def test_admin_and_branches(background: Background):
     assert cluster.begin("job", tag="one").already_committed
     with cluster.consumer("new", auto_offset_reset="earliest") as consumer:
         assert [record.value for record in consumer.poll(10_000)] == [b"branch"]
+
+
+def test_admin_of_replicas(background: Background):
+    admin = background.cluster.admin
+    assert [node.node_id for node in admin.list_nodes()] == [0, 1, 2, 3, 4]
+    assert ORDERS[0] in admin.kept_by(3) | admin.kept_by(4)
+    assert admin.elect_leaders(ORDERS[0]) == admin.elect_leaders(unclean=True) == []
+    with pytest.raises(ReplicasRefused, match="node 99"):
+        admin.reassign_partitions({ORDERS[0]: [99]})
+    admin.reassign_partitions({ORDERS[0]: None})
+    assert admin.list_reassignments(ORDERS[0]) == []
+    with pytest.raises(ReplicasRefused, match="no machine can take"):
+        admin.drain_node(3)
+    admin.undrain_node(3)
+    assert admin.delete_records({ORDERS[0]: -1}, timeout_ms=1000) == {ORDERS[0]: 0}
 
 
 def test_iterating_commits_only_what_was_yielded(background: Background):

@@ -88,6 +88,7 @@ def make_listener(*, roles=(), topics=(), **config):
         spec=SimpleNamespace(node_id=1, roles=roles, data_dir=os.getcwd(), settings={}),
         peers=peers,
         controller=ControllerFinder(peers, (0,)),
+        replicas=SimpleNamespace(size_of=lambda partition: None),
         now_ms=lambda: 0,
     )
     return Listener(host, ListenerConfig(**config), RecordedSession)

@@ -1,13 +1,9 @@
-"""DescribeCluster, DescribeTopicPartitions and ListPartitionReassignments on the wire."""
+"""DescribeCluster and DescribeTopicPartitions on the wire."""
 
 import msgspec
 import pytest
 
-from eagleray.actors.wire.handlers import (
-    describe_cluster,
-    describe_topic_partitions,
-    list_partition_reassignments,
-)
+from eagleray.actors.wire.handlers import describe_cluster, describe_topic_partitions
 from eagleray.broker.controller.events import PlanNodes
 from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.errors import ErrorCode
@@ -17,12 +13,8 @@ from eagleray.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from eagleray.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
-)
 from tests.support.client_world import CONTROLLER, COORDINATOR, GROUPS, LEADER_A, LEADER_B, PLAN
-from tests.support.wire_calls import in_wire_world
+from tests.support.wire_calls import TwoMachines, in_wire_world
 
 # DescribeCluster
 
@@ -49,6 +41,15 @@ def test_what_may_be_done_with_the_cluster_is_told_where_it_is_asked_for():
         assert all(operations & 1 << operation for operation in (create, alter, idempotent_write))
 
     in_wire_world(main)
+
+
+def test_a_machine_is_a_rack():
+    async def main(world):
+        response = await world.request(describe_cluster, DescribeClusterRequest())
+        racks = {broker.broker_id: broker.rack for broker in response.brokers}
+        assert (racks[LEADER_A], racks[LEADER_B]) == ("first", "second")
+
+    in_wire_world(main, kind=TwoMachines)
 
 
 @pytest.mark.parametrize(
@@ -183,18 +184,5 @@ def test_a_partition_whose_leader_has_not_come_yet_is_told_without_one():
         for partition in away:
             assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
             assert partition.offline_replicas == (9,)
-
-    in_wire_world(main)
-
-
-# ListPartitionReassignments
-
-
-@pytest.mark.parametrize("topics", [None, (ListPartitionReassignmentsTopics("orders", (0, 1)),)])
-def test_no_partition_is_on_the_move(topics):
-    async def main(world):
-        request = ListPartitionReassignmentsRequest(topics=topics)
-        response = await world.request(list_partition_reassignments, request)
-        assert (response.error_code, response.error_message, response.topics) == (ErrorCode.NONE, None, ())
 
     in_wire_world(main)

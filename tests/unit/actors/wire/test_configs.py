@@ -194,6 +194,28 @@ def test_single_settings_are_set_and_taken_back(version):
     assert configs == {"segment.ms": "5", "cleanup.policy": "delete,compact"}
 
 
+def test_limits_of_moves_may_be_taken_back_for_nobody_has_any():
+    rate, replicas = "leader.replication.throttled.rate", "follower.replication.throttled.replicas"
+    taken_back = operations((rate, DELETE, None), (replicas, DELETE, None))
+    codes, configs = change(
+        (BROKER, "3", taken_back),
+        (TOPIC, "orders", (*taken_back, *operations(("segment.ms", SET, "5")))),
+        (BROKER, "4", (*taken_back, *operations(("segment.ms", DELETE, None)))),
+        (BROKER, "2", operations((rate, SET, "1000"))),
+        (TOPIC, "invoices", operations((replicas, SET, "0:1"))),
+        (TOPIC, "nothing", taken_back),
+    )
+    assert codes == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert configs == {"retention.ms": "1000", "segment.ms": "5"}
+
+
 def test_what_is_only_validated_changes_nothing():
     codes, configs = change((TOPIC, "orders", operations(("segment.ms", SET, "5"))), validate_only=True)
     assert codes == [ErrorCode.NONE]

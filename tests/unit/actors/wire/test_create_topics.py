@@ -13,7 +13,7 @@ from eagleray.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from tests.support.client_world import CONTROLLER, LEADER_A, LEADER_B, Fate
-from tests.support.wire_calls import in_wire_world
+from tests.support.wire_calls import TwoMachines, WireWorld, in_wire_world
 
 
 def a_topic(name="new", partitions=-1, factor=-1, *, assignments=(), **configs):
@@ -22,7 +22,7 @@ def a_topic(name="new", partitions=-1, factor=-1, *, assignments=(), **configs):
     return CreatableTopic(name, partitions, factor, placed, settings)
 
 
-def create(*topics, version=-1, **options):
+def create(*topics, version=-1, kind=WireWorld, **options):
     """Ask for topics; return the results by name, and the image that they have led to."""
 
     async def main(world):
@@ -30,7 +30,7 @@ def create(*topics, version=-1, **options):
         response = await world.request(create_topics, request, version=version)
         return {result.name: result for result in response.topics}, world.image
 
-    return in_wire_world(main)
+    return in_wire_world(main, kind=kind)
 
 
 @pytest.mark.parametrize("version", range(2, 8))
@@ -103,6 +103,27 @@ def test_a_topic_that_is_only_validated_is_not_created():
     assert results["new"].topic_id == bytes(16)
     assert results["orders"].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     assert "new" not in image.topics
+
+
+@pytest.mark.parametrize("validate_only", [True, False])
+def test_replicas_are_on_machines_of_their_own(validate_only):
+    topics = (
+        a_topic("two", 3, 2),
+        a_topic("chosen", assignments=[(0, (LEADER_B, LEADER_A))]),
+        a_topic("uneven", assignments=[(0, (LEADER_B, LEADER_A)), (1, (LEADER_A,))]),
+        a_topic("three", 1, 3),
+        a_topic("default", 1),
+    )
+    results, image = create(*topics, kind=TwoMachines, validate_only=validate_only)
+    factors = {name: result.replication_factor for name, result in results.items()}
+    assert factors == {"two": 2, "chosen": 2, "uneven": -1, "three": -1, "default": 1}
+    assert results["three"].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert results["uneven"].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if not validate_only:
+        assert {frozenset(each.replicas) for each in image.topics["two"].partitions} == {
+            frozenset((LEADER_A, LEADER_B))
+        }
+        assert image.topics["chosen"].partitions[0].replicas == (LEADER_B, LEADER_A)
 
 
 def test_settings_of_the_cluster_are_told_as_such():

@@ -1,5 +1,6 @@
 """What clients ask the leader of a partition on the wire: DeleteRecords, DescribeProducers, offsets and epochs."""
 
+import msgspec
 import pytest
 
 from eagleray.actors.wire.handlers import (
@@ -10,7 +11,7 @@ from eagleray.actors.wire.handlers import (
     offset_for_leader_epoch,
 )
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.partitions.events import DeleteRecords, DescribePartition, DescribeProducers, EpochEndOffset
+from eagleray.broker.partitions.events import DeleteRecords, DescribeProducers, EpochEndOffset
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages import describe_producers as producers
 from eagleray.protocol.messages.delete_records import (
@@ -72,6 +73,18 @@ def test_records_are_deleted_where_the_partition_is_led(version):
             (9, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             (-1, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ]
+
+    in_wire_world(main)
+
+
+@pytest.mark.parametrize(("allowed_ms", "passed_on_ms"), [(1234, 1234), (0, 0), (-1, 0)])
+def test_a_client_says_how_long_to_wait_for_all_replicas_to_delete_records(allowed_ms, passed_on_ms):
+    async def main(world):
+        here, _ = places(world)
+        request = msgspec.structs.replace(deletion((here, 0)), timeout_ms=allowed_ms)
+        await world.request(delete_records, request)
+        (passed_on,) = world.asked(DeleteRecords)
+        assert passed_on.timeout_ms == passed_on_ms
 
     in_wire_world(main)
 
@@ -176,7 +189,7 @@ def test_an_epoch_ends_where_the_next_leader_began_to_write():
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_the_directory_is_described_with_what_is_led_here(version):
+def test_the_directory_is_described_with_what_is_kept_here(version):
     async def main(world):
         here, _ = places(world)
         await world.produce(ORDERS[here], 5)
@@ -230,16 +243,5 @@ def test_a_client_looks_again_for_a_leader_that_does_not_answer(handler, kind, r
         world.network.plan(kind, Fate.REPLY_LOST)
         response = await world.request(handler, request_of(here))
         assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    in_wire_world(main)
-
-
-def test_a_partition_whose_leader_does_not_answer_is_not_in_the_directory():
-    async def main(world):
-        here, _ = places(world)
-        world.network.plan(DescribePartition, Fate.REQUEST_LOST)
-        request = DescribeLogDirsRequest((DescribableLogDirTopic("orders", (here,)),))
-        (result,) = (await world.request(describe_log_dirs, request)).results
-        assert result.topics == ()
 
     in_wire_world(main)

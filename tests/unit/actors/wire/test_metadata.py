@@ -8,6 +8,7 @@ import pytest
 
 from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.broker.controller.events import GetMetadata
+from eagleray.broker.controller.nodes import PlannedNode
 from eagleray.broker.controller.topics import PartitionImage, TopicImage
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -72,3 +73,33 @@ def test_one_that_nobody_knows_is_unknown_at_once(name, error_code, questions):
 
     assert topic.error_code == error_code
     assert len(asked) == questions
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_replicas_that_are_away_and_machines_are_told_to_versions_that_know_them(version):
+    led = PartitionImage(2, 3, (2, 7, 1), (2, 1))
+    leaderless = PartitionImage(-1, 4, (7,), (7,))
+    led_by_one_away = PartitionImage(7, 4, (7, 1), (7,))
+
+    async def scenario():
+        topic = TopicImage("orders", b"\x01" * 16, {}, (led, leaderless, led_by_one_away))
+        listener = make_listener(topics=(topic,))
+        plan = {1: PlannedNode(1, ("leader",)), 2: PlannedNode(2, ("leader",), machine="rack-2")}
+        listener.host.image = msgspec.structs.replace(listener.host.image, plan=plan)
+        peer = Peer(listener)
+        peer.send(MetadataRequest(topics=(MetadataRequestTopic(name="orders"),)), version)
+        (response,) = await peer.responses()
+        return response.body
+
+    found = asyncio.run(scenario())
+    assert [broker.rack for broker in found.brokers] == [None, "rack-2" if version >= 1 else None]
+    shown = [
+        (each.error_code, each.leader_id, each.replica_nodes, each.isr_nodes, each.offline_replicas)
+        for each in found.topics[0].partitions
+    ]
+    away = (7,) if version >= 5 else ()
+    assert shown == [
+        (ErrorCode.NONE, 2, (2, 7, 1), (2, 1), away),
+        (ErrorCode.LEADER_NOT_AVAILABLE, -1, (7,), (7,), away),
+        (ErrorCode.LEADER_NOT_AVAILABLE, -1, (7, 1), (7,), away),
+    ]

@@ -1,0 +1,142 @@
+"""`eagleray node`, and the commands of `eagleray topic` about replicas, on three machines."""
+
+import json
+import time
+
+import pytest
+
+from eagleray.broker.identities import TopicPartition
+from eagleray.cli import session
+from eagleray.client.admin import AsyncAdmin
+from tests.support.cli_cluster import SETTINGS, NodesOnThread, fail, invoke, succeed
+from tests.support.nodes import THREE_MACHINES
+
+QUICK = {
+    "transaction.state.log.replication.factor": "2",
+    "offsets.topic.replication.factor": "2",
+    "broker.heartbeat.interval.ms": "50",
+}
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    nodes = NodesOnThread(tmp_path_factory.mktemp("data"), THREE_MACHINES, SETTINGS | QUICK)
+    yield nodes
+    nodes.close()
+
+
+@pytest.fixture(autouse=True)
+def _connected(nodes, monkeypatch):
+    monkeypatch.setattr(session, "connected", nodes.connected)
+
+
+def listed():
+    return {node["node_id"]: node for node in json.loads(succeed("node", "list", "--json").stdout)}
+
+
+def partition_of(topic, number=0):
+    return json.loads(succeed("topic", "describe", topic, "--json").stdout)["partitions"][number]
+
+
+def until(is_so):
+    deadline_s = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def create(topic, factor):
+    succeed("topic", "create", topic, "--partitions", 2, "--replication-factor", factor)
+
+
+def test_nodes_are_listed_with_what_they_have_to_do():
+    create("listed", 3)
+    found = listed()
+    assert [*found] == [0, 100, 200]
+    assert [node["machine"] for node in found.values()] == ["machine-0", "machine-1", "machine-2"]
+    assert all(node["registered"] and not node["draining"] and node["keeps"] >= 2 for node in found.values())
+    # Two partitions of each of the two internal topics, and two of this one.
+    assert sum(node["leads"] for node in found.values()) >= 6
+    assert "controller" in found[0]["roles"]
+    shown = succeed("node", "list").stdout
+    assert all(text in shown for text in ("machine-2", "coordinator", "leads", "keeps"))
+    succeed("topic", "delete", "listed", "--yes")
+
+
+@pytest.mark.parametrize(("node", "named"), [("100", "node 100"), ("machine-2", "machine machine-2")])
+def test_a_node_is_drained_and_has_partitions_again(node, named):
+    create("drained", 2)
+    succeed("produce", "drained", stdin="a\nb\n")
+    said = succeed("node", "drain", node, "--wait", "--timeout", 20).stderr
+    assert f"on the way from {named} to others" in said
+    assert f"nothing is left on {named}" in said
+    (drained,) = [each for each in listed().values() if each["draining"]]
+    assert (drained["keeps"], drained["leads"]) == (0, 0)
+    assert f"{named} may have partitions again" in succeed("node", "undrain", node).stderr
+    assert not any(each["draining"] for each in listed().values())
+    assert sorted(succeed("consume", "drained", "--timeout", 1).stdout.split()) == ["a", "b"]
+    succeed("topic", "delete", "drained", "--yes")
+
+
+def test_what_cannot_be_drained_is_one_line():
+    create("everywhere", 3)
+    assert "no machine can take everywhere-0 from node 200" in fail("node", "drain", "200")
+    assert "there is no node or machine 'nowhere'" in fail("node", "drain", "nowhere")
+    assert "there is no node or machine '7'" in fail("node", "undrain", "7")
+    succeed("topic", "delete", "everywhere", "--yes")
+
+
+def test_waiting_for_a_node_to_be_empty_has_an_end(monkeypatch):
+    async def something(admin, node):
+        return {TopicPartition("stuck", 0)}
+
+    create("stuck", 1)
+    node = partition_of("stuck")["leader"]
+    monkeypatch.setattr(AsyncAdmin, "kept_by", something)
+    result = invoke("node", "drain", node, "--wait", "--timeout", 0.1)
+    assert result.exit_code == 1
+    assert f"error: 1 partition is still on node {node} after 0.1 s; they go on moving." in result.stderr
+    succeed("node", "undrain", node)
+    succeed("topic", "delete", "stuck", "--yes")
+
+
+def test_a_partition_is_moved_and_another_replica_leads():
+    create("moved", 1)
+    succeed("produce", "moved", "--partition", 0, stdin="a\n")
+    assert (
+        "is being moved to 200,0"
+        in succeed("topic", "reassign", "moved", "--partition", 0, "--replicas", "200,0").stderr
+    )
+    until(lambda: partition_of("moved")["replicas"] == [200, 0] and not partition_of("moved")["removing"])
+    succeed("topic", "reassign", "moved", "--partition", 0, "--replicas", "0,200")
+    shown = succeed("topic", "describe", "moved").stdout
+    assert "moving" in shown
+    said = succeed("topic", "elect", "moved", "--partition", 0).stderr
+    assert "got another leader" in said
+    assert partition_of("moved")["leader"] == 0
+    assert "0 partitions of moved got" in succeed("topic", "elect", "moved").stderr
+    assert succeed("consume", "moved", "--timeout", 1).stdout.split() == ["a"]
+    succeed("topic", "delete", "moved", "--yes")
+
+
+def test_moves_that_cannot_be_are_one_line():
+    create("wrong", 1)
+    reassign = ("topic", "reassign", "wrong", "--partition", 0)
+    assert "expected either --replicas" in fail(*reassign)
+    assert "expected either --replicas" in fail(*reassign, "--replicas", "0", "--cancel")
+    assert "--replicas is '0,x'" in fail(*reassign, "--replicas", "0,x")
+    assert "node 999, which leads none" in fail(*reassign, "--replicas", "999")
+    assert "expected each on a machine of its own" in fail(*reassign, "--replicas", "0,0")
+    assert "has the partitions 0 to 1" in fail("topic", "reassign", "wrong", "--partition", 7, "--replicas", "0")
+    assert "there is no topic 'absent'" in fail("topic", "elect", "absent")
+    assert "moved back to where it was" in succeed(*reassign, "--cancel").stderr
+    succeed("topic", "delete", "wrong", "--yes")
+
+
+def test_an_unclean_election_is_asked_about():
+    create("unclean", 1)
+    refused = invoke("topic", "elect", "unclean", "--unclean", stdin="n\n")
+    assert refused.exit_code == 1
+    assert "lose these?" in refused.stderr
+    assert "0 partitions of unclean" in succeed("topic", "elect", "unclean", "--unclean", "--yes").stderr
+    succeed("topic", "delete", "unclean", "--yes")
