@@ -66,6 +66,7 @@ def spark_session(
     logs to standard error from `log_level` on.
     """
     ray = EmbeddedRay(address)
+    libraries_before = native_libraries()
     scratch = tempfile.mkdtemp(prefix="eagleray-spark-")
     try:
         _choose_python()
@@ -80,6 +81,16 @@ def spark_session(
         _end_driver()
         shutil.rmtree(scratch, ignore_errors=True)
         ray.close()
+        for folder in native_libraries() - libraries_before:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def native_libraries() -> set[Path]:
+    """Where Java processes have unpacked Ray's native library: 40 MB each, in a place that Ray does not let one choose.
+
+    They do not remove it. A process that has loaded it does not need the file any more.
+    """
+    return {library.parent for library in Path("/tmp/ray").glob("*/libcore_worker_library_java.so")}  # noqa: S108
 
 
 def _end_driver() -> None:

@@ -5,10 +5,11 @@ Tests whose drivers are processes of their own come first: a small machine's cor
 """
 
 import os
+import shutil
 
 import pytest
 
-from eagleray.pipelines.session import spark_session
+from eagleray.pipelines.session import native_libraries, spark_session
 from tests.compat.kafka_tools.jars import ToolsUnavailableError, find_java
 from tests.support.clusters import fresh, until_running
 from tests.support.ray_here import isolated_ray
@@ -33,9 +34,12 @@ def java():
 
 @pytest.fixture(scope="session")
 def ray_here(java, tmp_path_factory):
-    """Ray, for all tests of this folder."""
+    """Ray, for all tests of this folder; what drivers leave behind that are killed goes with it."""
+    libraries_before = native_libraries()
     with isolated_ray(str(tmp_path_factory.mktemp("pipelines"))) as here:
         yield here
+    for folder in native_libraries() - libraries_before:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
