@@ -165,6 +165,9 @@ class EndServer:
         if outcome is _DECIDE and not transaction.has_failed_fence:
             decision = transitions.decided(current, commit=request.commit, client_version=version, now_ms=now_ms)
             self._decide(transaction, decision, request, deadline_ms)
+        elif outcome is _INVALID and request.transactional_id in self._context.held:
+            # It is about what the producer began before, with a request that waits itself for the last decision.
+            self._context.hold(transaction, request, deadline_ms)
         else:
             self._end_otherwise(outcome, transaction, request, request.producer, deadline_ms)
 

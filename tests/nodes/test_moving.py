@@ -1,6 +1,7 @@
 """Replicas on the move, in one process and without Ray: whatever is written meanwhile, nothing of it is lost."""
 
 import asyncio
+import threading
 import time
 from contextlib import asynccontextmanager
 
@@ -304,3 +305,64 @@ def test_librdkafka_elects_leaders(tmp_path):
         assert {node.rack for node in described.nodes} == {"machine-0", "machine-1", "machine-2"}
 
     with_client(tmp_path, client)
+
+
+def test_librdkafka_goes_on_in_its_group_and_transactions_while_nodes_are_drained(tmp_path):
+    is_over = threading.Event()
+
+    def produce(bootstrap):
+        producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": "job", "linger.ms": 0})
+        producer.init_transactions(30)
+        committed, number = [], 0
+        while not is_over.is_set():
+            producer.begin_transaction()
+            values = [b"%d-%d" % (number, part) for part in range(4)]
+            for part, value in enumerate(values):
+                producer.produce("orders", value, partition=part)
+            if number % 5 == 4:
+                producer.abort_transaction(30)
+            else:
+                producer.commit_transaction(30)
+                committed += values
+            number += 1
+        return committed
+
+    def consume(bootstrap):
+        config = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "readers",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "auto.commit.interval.ms": 100,
+            "session.timeout.ms": 6000,
+        }
+        consumer, found, quiet = confluent_kafka.Consumer(config), [], 0
+        consumer.subscribe(["orders"])
+        while quiet < 4:
+            messages = [message for message in consumer.consume(100, 0.5) if message.error() is None]
+            found += [message.value() for message in messages]
+            quiet = 0 if messages or not is_over.is_set() else quiet + 1
+        consumer.close()
+        return found
+
+    async def scenario(nodes, cluster):
+        await create(cluster, 2, partitions=4)
+        bootstrap = f"127.0.0.1:{nodes.nodes[100].port}"
+        producing = asyncio.create_task(asyncio.to_thread(produce, bootstrap))
+        consuming = asyncio.create_task(asyncio.to_thread(consume, bootstrap))
+        try:
+            for node_id in (200, 0, 100):
+                await asyncio.sleep(0.5)
+                await cluster.admin.drain_node(node_id)
+                await until(lambda: not nodes.nodes[0].image.kept_by(node_id), f"{node_id} keeps nothing")  # noqa: B023
+                await cluster.admin.undrain_node(node_id)
+            await asyncio.sleep(0.5)
+        finally:
+            is_over.set()
+            committed, found = await asyncio.gather(producing, consuming)
+        assert len(committed) > 40
+        # The group may read again what it could not commit; the topic has everything once.
+        assert {*found} == {*committed}
+        await until_values_are(cluster, committed)
+
+    run(tmp_path, scenario, **TWO_OF_THREE)

@@ -216,3 +216,21 @@ def test_an_empty_block_gives_nothing_and_is_asked_for_again():
 
     assert pool.take() is None
     assert pool.begin_asking()
+
+
+def test_an_abort_waits_behind_what_it_is_to_abort(driver: CoordinatorDriver):
+    """A producer may add partitions and abort without hearing whether they were added."""
+    add, abort = driver.add(PRODUCER, ORDERS_1), driver.end(PRODUCER, commit=False)
+    assert abort not in driver.replies, "it is not about the transaction that is committed"
+
+    driver.settle()
+
+    assert driver.error_of(add) is ErrorCode.NONE
+    assert driver.error_of(abort) is ErrorCode.NONE
+    assert driver.current().state is TransactionState.COMPLETE_ABORT
+
+
+def test_an_abort_of_what_is_committed_is_refused_at_once(driver: CoordinatorDriver):
+    abort = driver.end(PRODUCER, commit=False)
+
+    assert driver.error_of(abort) is ErrorCode.INVALID_TXN_STATE
