@@ -284,6 +284,7 @@ class Node:
             "sessions": len(self.sessions),
             "connections": len(self.listener),
             "metadata_version": self.image.version,
+            "asked_others": self.peers.traffic.as_dict(),
             "events_a_turn": {
                 str(shell.role): round(shell.events / shell.turns, 1) for shell in self._shells if shell.turns
             },

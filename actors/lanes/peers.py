@@ -12,6 +12,7 @@ from eagleray.actors.lanes import direct, ray_lane
 from eagleray.actors.lanes.link import Link, OnReply
 from eagleray.actors.lanes.local import LocalSession
 from eagleray.actors.lanes.sessions import Sessions
+from eagleray.actors.lanes.traffic import Traffic
 from eagleray.broker.messages import Message
 
 _log = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ class Peers:
         self._fallen_back: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self.traffic = Traffic()
         self.on_silence: Callable[[], None] | None = None
         """Called again and again while a node lets somebody wait; it may be gone, or have much to do."""
 
@@ -174,7 +176,9 @@ class Peers:
             return False
         try:
             async with asyncio.timeout(_CONNECT_S):
-                client, link = await direct.connect(*address, self._token, node_id=node_id, timeout_s=self._timeout_s)
+                client, link = await direct.connect(
+                    *address, self._token, node_id=node_id, timeout_s=self._timeout_s, traffic=self.traffic
+                )
         except (OSError, TimeoutError) as error:
             _log.info("no direct lane to node %s at %s:%s: %s", node_id, *address, error)
             return False

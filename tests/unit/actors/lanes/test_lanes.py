@@ -313,3 +313,22 @@ def test_a_peer_that_does_not_read_is_not_read_from():
             writer.close()
 
     asyncio.run(scenario())
+
+
+def test_what_is_asked_of_others_is_counted_and_what_stays_in_the_process_is_not():
+    async def scenario():
+        async with World("direct") as world:
+            await asyncio.gather(*(world.peers.call(NODE, Produce, PARTITION, bytes(1000)) for _ in range(3)))
+            counted = world.peers.traffic.as_dict()
+            await world.peers.call(NODE, AllocateBlock)
+            later = world.peers.traffic.as_dict()
+        assert (counted["questions"], counted["frames"]) == (3, 1)
+        assert 3000 < counted["sent_bytes"] < 3300
+        assert 0 < counted["received_bytes"] < 300
+        assert (later["questions"], later["frames"]) == (4, 2)
+        assert later["sent_bytes"] > counted["sent_bytes"]
+        async with World("local") as world:
+            await world.peers.call(NODE, AllocateBlock)
+            assert not any(world.peers.traffic.as_dict().values())
+
+    asyncio.run(scenario())
