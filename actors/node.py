@@ -281,6 +281,7 @@ class Node:
             "port": self.port,
             "incarnation": self.incarnation,
             "registered": self.is_registered,
+            "controller": self.controller.node_id,
             "sessions": len(self.sessions),
             "connections": len(self.listener),
             "metadata_version": self.image.version,
