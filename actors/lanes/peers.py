@@ -76,6 +76,7 @@ class Peers:
         self._links: dict[int, Link] = {}
         self._closing: dict[int, Callable[[], None]] = {}
         self._opening: dict[int, list[_Question]] = {}
+        self._opening_since: dict[int, float] = {}
         self._fallen_back: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -135,6 +136,7 @@ class Peers:
             return
         if node_id not in self._opening:
             self._opening[node_id] = []
+            self._opening_since[node_id] = self._loop.time()
             self._start(self._open(node_id))
         self._opening[node_id].append((on_reply, message_type, fields))
 
@@ -213,12 +215,20 @@ class Peers:
             await asyncio.sleep(_TICK_S)
             for link in self._links.values():
                 link.expire()
-            if self.on_silence is not None and any(link.is_silent(_SILENT_S) for link in self._links.values()):
+            if self.on_silence is not None and self._is_anybody_silent():
                 self.on_silence()
             for node_id in [*self._fallen_back]:
                 # The link by Ray goes on until its answers are there; whatever is asked from now on goes direct.
                 if node_id not in self._opening:
                     await self._open_direct(node_id)
+
+    def _is_anybody_silent(self) -> bool:
+        """Whether somebody has waited for long for an answer, or for a lane: one to a lost machine opens slowly."""
+        long_ago = self._loop.time() - _SILENT_S
+        is_opening_slowly = any(
+            questions and self._opening_since[node_id] < long_ago for node_id, questions in self._opening.items()
+        )
+        return is_opening_slowly or any(link.is_silent(_SILENT_S) for link in self._links.values())
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(coroutine)
