@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from array import array
 from typing import Any
@@ -45,6 +47,21 @@ PARTS = (
 )
 
 
+BULKY = {"stream", "wire-produce"}
+ROOM_BYTES = 20 * 1024**3
+"""What has to be free for loads that write as fast as they can, to three logs, for some seconds."""
+
+
+class NoRoom(Exception):
+    """A load could fill the disk, which others use as well."""
+
+
+def _check_room(part: Part) -> None:
+    free_bytes = shutil.disk_usage(tempfile.gettempdir()).free
+    if part.name in BULKY and free_bytes < ROOM_BYTES:
+        raise NoRoom(f"{free_bytes / 1024**3:.1f} GB are free; it takes {ROOM_BYTES / 1024**3:.0f} to be safe")
+
+
 class Loads:
     """Puts loads on one cluster, each on a topic of its own.
 
@@ -59,11 +76,19 @@ class Loads:
 
     async def run(self, part: Part) -> dict[str, float]:
         """Run one load, and return its figures."""
+        _check_room(part)
         topic = f"{part.name}-{time.monotonic_ns()}"
         configs = {"min.insync.replicas": "2"} if self._replicas > 2 else {}
         await self._cluster.admin.create_topic(
             topic, partitions=PARTITIONS, replication_factor=self._replicas, configs=configs
         )
+        try:
+            return await self._load(part, topic)
+        finally:
+            # What one load has written is not to fill the disk of the next.
+            await self._cluster.admin.delete_topic(topic)
+
+    async def _load(self, part: Part, topic: str) -> dict[str, float]:
         if part.command:
             return await self._on_the_wire(part, topic)
         return await {

@@ -78,9 +78,8 @@ class Machines:
         """Start a machine, for the first time or again: Ray gives it another id then, at the same address."""
         assert not self.processes_of(number), f"machine {number} runs"
         folder = os.path.join(self._folder, str(number))
-        if os.path.exists(folder):
-            # What was logged there may be what somebody wants to know afterwards.
-            os.rename(folder, tempfile.mkdtemp(prefix=f"{number}-", dir=self._folder))
+        self._keep_logs(number)
+        shutil.rmtree(folder, ignore_errors=True)
         which = self._as_head() if number == HEAD else (f"--address={self.address}",)
         _ray(
             *("start", *which, *ANY_PORT),
@@ -94,6 +93,11 @@ class Machines:
         if number == HEAD:
             with open(os.path.join(folder, "ray_current_cluster")) as file:
                 self.address = file.read().strip()
+
+    def _keep_logs(self, number):
+        """Put aside what was logged, which may be what somebody wants to know afterwards; the rest takes much room."""
+        for logs in glob.glob(f"{self._folder}/{number}/session_*_*/logs"):
+            os.rename(logs, tempfile.mkdtemp(prefix=f"logs-{number}-", dir=self._folder))
 
     def _as_head(self):
         # After its death the head comes back where the others look for it.
@@ -122,7 +126,7 @@ class Machines:
 
     def log_folders(self):
         """Where Ray has logged, in all lives of all machines."""
-        return sorted(glob.glob(f"{self._folder}/*/session_*_*/logs"))
+        return sorted([*glob.glob(f"{self._folder}/logs-*"), *glob.glob(f"{self._folder}/[0-9]*/session_*_*/logs")])
 
     def processes_of(self, number):
         """Every process of a machine, also those whose parents have ended."""

@@ -1,8 +1,11 @@
 """The tables of `make bench-replication`: where the time after a kill went, and what replicas are measured against."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from benchmarks.kafka.comparing import Figures
+from benchmarks.replication import loads
 from benchmarks.replication.__main__ import parts_of
 from benchmarks.replication.kills import Kill, quantile, rows
 from benchmarks.replication.loads import PARTS
@@ -61,3 +64,13 @@ def test_three_replicas_are_to_keep_half_of_what_one_gives():
 def test_groups_stand_for_their_parts():
     assert parts_of(["failover", "closed"]) == ["machine", "actor", "closed"]
     assert parts_of([]) == ["machine", "actor", *(part.name for part in PARTS)]
+
+
+def test_loads_that_could_fill_the_disk_are_refused_where_there_is_little_room(monkeypatch):
+    parts = {part.name: part for part in PARTS}
+    monkeypatch.setattr(loads.shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * 1024**3))
+    with pytest.raises(loads.NoRoom, match=r"2\.0 GB are free"):
+        loads._check_room(parts["wire-produce"])
+    loads._check_room(parts["closed"])
+    monkeypatch.setattr(loads.shutil, "disk_usage", lambda _: SimpleNamespace(free=30 * 1024**3))
+    loads._check_room(parts["wire-produce"])
