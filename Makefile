@@ -20,11 +20,11 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-machines test-cluster check format bench bench-txn bench-kafka bench-spark torture simulate \
+.PHONY: help setup java demo test test-machines test-cluster check format bench bench-txn bench-kafka bench-spark bench-replication torture simulate \
     fuzz fuzz-messages fuzz-records wheel lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed java ## Create the virtual environment, install everything into it, find Java
 
@@ -65,8 +65,12 @@ bench-kafka: setup ## Measure beside a real Apache Kafka; PARTS="txn1 fetch" TAR
 bench-spark: setup ## Measure beside Spark's own Kafka connector; PARTS="read-sum write" ROWS=100000 ROUNDS=1
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.spark $(PARTS) $(if $(ROWS),--rows $(ROWS)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
-torture: setup ## Kill actors and clients at random and check what is left; SECONDS=600 SEED=1
-	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+bench-replication: setup ## Lose machines, and measure what replicas cost; PARTS="failover closed" KILLS=20 ROUNDS=3
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.replication $(PARTS) $(if $(KILLS),--kills $(KILLS)) \
+	    $(if $(ROUNDS),--rounds $(ROUNDS))
+
+torture: setup ## Kill actors and clients at random and check what is left; SECONDS=600 SEED=1 MACHINES=3
+	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(MACHINES),--machines $(MACHINES))
 
 simulate: $(VENV)/.installed ## Simulate clusters in which everything goes wrong; SEEDS=10000 FIRST=0, SEED=42 for one again, WORLD=quorum
 	$(BIN)/python -m tests.simulation $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST))

@@ -281,9 +281,11 @@ class Node:
             "port": self.port,
             "incarnation": self.incarnation,
             "registered": self.is_registered,
+            "controller": self.controller.node_id,
             "sessions": len(self.sessions),
             "connections": len(self.listener),
             "metadata_version": self.image.version,
+            "asked_others": self.peers.traffic.as_dict(),
             "events_a_turn": {
                 str(shell.role): round(shell.events / shell.turns, 1) for shell in self._shells if shell.turns
             },

@@ -23,6 +23,7 @@ from eagleray.actors.lanes.frames import (
 )
 from eagleray.actors.lanes.link import Link
 from eagleray.actors.lanes.sessions import Sessions
+from eagleray.actors.lanes.traffic import Traffic
 from eagleray.broker.messages import Message
 from eagleray.protocol.framing import FrameReader, InvalidFrame
 
@@ -57,7 +58,10 @@ class _Connection(asyncio.Protocol):
             return
         outbox, self._outbox = self._outbox, []
         for frame in frames_of(outbox):
-            self._transport.write(frame)
+            self._write(self._transport, frame)
+
+    def _write(self, transport: asyncio.Transport, frame: bytes) -> None:
+        transport.write(frame)
 
     def pause_writing(self) -> None:
         self._is_held = True
@@ -144,9 +148,10 @@ class DirectSession(_Connection):
 class DirectClient(_Connection):
     """The asking end of a connection."""
 
-    def __init__(self, token: bytes, *, timeout_s: float) -> None:
+    def __init__(self, token: bytes, *, timeout_s: float, traffic: Traffic | None = None) -> None:
         super().__init__()
         self._token = token
+        self._traffic = traffic or Traffic()
         self._timeout_s = timeout_s
         self._link: Link | None = None
         self._closed: Exception | None = None
@@ -159,6 +164,7 @@ class DirectClient(_Connection):
 
     def data_received(self, data: bytes) -> None:
         """Take what came: first the welcome, then answers."""
+        self._traffic.received_bytes += len(data)
         try:
             for frame in self._frames.feed(data):
                 if self._link is None:
@@ -169,9 +175,18 @@ class DirectClient(_Connection):
             self._refuse(error)
 
     def _take_welcome(self, welcome: Welcome) -> None:
-        self._link = Link(self._loop, welcome.session, self._send, timeout_s=self._timeout_s)
+        self._link = Link(self._loop, welcome.session, self._ask, timeout_s=self._timeout_s)
         if not self.welcomed.done():
             self.welcomed.set_result((welcome, self._link))
+
+    def _ask(self, questions: list[Message]) -> None:
+        self._traffic.questions += len(questions)
+        self._send(questions)
+
+    def _write(self, transport: asyncio.Transport, frame: bytes) -> None:
+        self._traffic.frames += 1
+        self._traffic.sent_bytes += len(frame)
+        transport.write(frame)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell everybody who waits that no answer comes."""
@@ -187,10 +202,12 @@ class DirectClient(_Connection):
             self._transport.abort()
 
 
-async def connect(host: str, port: int, token: bytes, *, node_id: int, timeout_s: float) -> tuple[DirectClient, Link]:
+async def connect(
+    host: str, port: int, token: bytes, *, node_id: int, timeout_s: float, traffic: Traffic | None = None
+) -> tuple[DirectClient, Link]:
     """Open a link to a node's listener; raises OSError, also where another node answers there."""
     _, client = await asyncio.get_running_loop().create_connection(
-        lambda: DirectClient(token, timeout_s=timeout_s), host, port
+        lambda: DirectClient(token, timeout_s=timeout_s, traffic=traffic), host, port
     )
     welcome, link = await client.welcomed
     if welcome.node_id != node_id:

@@ -12,6 +12,7 @@ from eagleray.actors.lanes import direct, ray_lane
 from eagleray.actors.lanes.link import Link, OnReply
 from eagleray.actors.lanes.local import LocalSession
 from eagleray.actors.lanes.sessions import Sessions
+from eagleray.actors.lanes.traffic import Traffic
 from eagleray.broker.messages import Message
 
 _log = logging.getLogger(__name__)
@@ -75,9 +76,11 @@ class Peers:
         self._links: dict[int, Link] = {}
         self._closing: dict[int, Callable[[], None]] = {}
         self._opening: dict[int, list[_Question]] = {}
+        self._opening_since: dict[int, float] = {}
         self._fallen_back: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self.traffic = Traffic()
         self.on_silence: Callable[[], None] | None = None
         """Called again and again while a node lets somebody wait; it may be gone, or have much to do."""
 
@@ -133,6 +136,7 @@ class Peers:
             return
         if node_id not in self._opening:
             self._opening[node_id] = []
+            self._opening_since[node_id] = self._loop.time()
             self._start(self._open(node_id))
         self._opening[node_id].append((on_reply, message_type, fields))
 
@@ -174,7 +178,9 @@ class Peers:
             return False
         try:
             async with asyncio.timeout(_CONNECT_S):
-                client, link = await direct.connect(*address, self._token, node_id=node_id, timeout_s=self._timeout_s)
+                client, link = await direct.connect(
+                    *address, self._token, node_id=node_id, timeout_s=self._timeout_s, traffic=self.traffic
+                )
         except (OSError, TimeoutError) as error:
             _log.info("no direct lane to node %s at %s:%s: %s", node_id, *address, error)
             return False
@@ -209,12 +215,20 @@ class Peers:
             await asyncio.sleep(_TICK_S)
             for link in self._links.values():
                 link.expire()
-            if self.on_silence is not None and any(link.is_silent(_SILENT_S) for link in self._links.values()):
+            if self.on_silence is not None and self._is_anybody_silent():
                 self.on_silence()
             for node_id in [*self._fallen_back]:
                 # The link by Ray goes on until its answers are there; whatever is asked from now on goes direct.
                 if node_id not in self._opening:
                     await self._open_direct(node_id)
+
+    def _is_anybody_silent(self) -> bool:
+        """Whether somebody has waited for long for an answer, or for a lane: one to a lost machine opens slowly."""
+        long_ago = self._loop.time() - _SILENT_S
+        is_opening_slowly = any(
+            questions and self._opening_since[node_id] < long_ago for node_id, questions in self._opening.items()
+        )
+        return is_opening_slowly or any(link.is_silent(_SILENT_S) for link in self._links.values())
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(coroutine)

@@ -1,8 +1,8 @@
-"""Figures of brokers side by side: medians of the rounds, their spread, and ratios to Apache Kafka's."""
+"""Figures of brokers side by side: medians of the rounds, their spread, and ratios to those of a peer."""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from benchmarks.kafka.parts import EVERY_PART, Metric, Part
@@ -11,10 +11,18 @@ PEER = "kafka"
 
 
 class Figures:
-    """What was measured, by broker, part and metric, in the order of the rounds."""
+    """What was measured, by broker, part and metric, in the order of the rounds.
 
-    def __init__(self, targets: list[str]) -> None:
+    `bar` is how many times as good as the peer the others have to be.
+    """
+
+    def __init__(
+        self, targets: list[str], parts: Sequence[Part] = EVERY_PART, *, peer: str = PEER, bar: float = 1.0
+    ) -> None:
         self._targets = targets
+        self._parts = parts
+        self._peer = peer
+        self._bar = bar
         self._found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
 
     def add(self, target: str, part: str, found: dict[str, float]) -> None:
@@ -22,12 +30,12 @@ class Figures:
             self._found[target, part, key].append(value)
 
     def heading(self) -> list[str]:
-        ours = [target for target in self._targets if target != PEER]
-        ratios = [f"{target} ÷ {PEER}" for target in ours] if PEER in self._targets else []
+        ours = [target for target in self._targets if target != self._peer]
+        ratios = [f"{target} ÷ {self._peer}" for target in ours] if self._peer in self._targets else []
         return ["load", "figure", *self._targets, *ratios]
 
     def rows(self) -> list[list[str]]:
-        return [row for part in EVERY_PART for row in self._rows_of(part)]
+        return [row for part in self._parts for row in self._rows_of(part)]
 
     def _rows_of(self, part: Part) -> Iterator[list[str]]:
         for metric in part.metrics:
@@ -48,20 +56,20 @@ class Figures:
         return middle if len(rounds) == 1 else f"{middle} ({least}-{most})"
 
     def _ratios(self, part: Part, metric: Metric) -> Iterator[str]:
-        if PEER not in self._targets:
+        if self._peer not in self._targets:
             return
-        peer = self._rounds(PEER, part, metric)
+        peer = self._rounds(self._peer, part, metric)
         for target in self._targets:
-            if target != PEER:
-                yield _ratio(self._rounds(target, part, metric), peer, metric)
+            if target != self._peer:
+                yield _ratio(self._rounds(target, part, metric), peer, metric, self._bar)
 
 
-def _ratio(ours: list[float], peer: list[float], metric: Metric) -> str:
+def _ratio(ours: list[float], peer: list[float], metric: Metric, bar: float) -> str:
     """How many times the peer's figure ours is, and whether that is good."""
     if not ours or not peer or median(peer) == 0:
         return ""
     ratio = median(ours) / median(peer)
     if metric.better == "neither":
         return f"{ratio:.2f}"
-    is_good = ratio >= 1 if metric.better == "more" else ratio <= 1
+    is_good = ratio >= bar if metric.better == "more" else ratio <= 1 / bar
     return f"{ratio:.2f} {'✓' if is_good else '✗'}"

@@ -4,6 +4,7 @@ A process belongs to a machine by a variable in its environment, which it hands 
 is killed whole, with workers whose raylet is gone already, and nothing is left behind.
 """
 
+import glob
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 
 import psutil
@@ -76,6 +78,7 @@ class Machines:
         """Start a machine, for the first time or again: Ray gives it another id then, at the same address."""
         assert not self.processes_of(number), f"machine {number} runs"
         folder = os.path.join(self._folder, str(number))
+        self._keep_logs(number)
         shutil.rmtree(folder, ignore_errors=True)
         which = self._as_head() if number == HEAD else (f"--address={self.address}",)
         _ray(
@@ -90,6 +93,11 @@ class Machines:
         if number == HEAD:
             with open(os.path.join(folder, "ray_current_cluster")) as file:
                 self.address = file.read().strip()
+
+    def _keep_logs(self, number):
+        """Put aside what was logged, which may be what somebody wants to know afterwards; the rest takes much room."""
+        for logs in glob.glob(f"{self._folder}/{number}/session_*_*/logs"):
+            os.rename(logs, tempfile.mkdtemp(prefix=f"logs-{number}-", dir=self._folder))
 
     def _as_head(self):
         # After its death the head comes back where the others look for it.
@@ -115,6 +123,10 @@ class Machines:
         return f"{self._folder}/{number}"
 
     # What there is
+
+    def log_folders(self):
+        """Where Ray has logged, in all lives of all machines."""
+        return sorted([*glob.glob(f"{self._folder}/logs-*"), *glob.glob(f"{self._folder}/[0-9]*/session_*_*/logs")])
 
     def processes_of(self, number):
         """Every process of a machine, also those whose parents have ended."""
@@ -142,14 +154,18 @@ class Machines:
         _kill(raylets)
 
     def kill_machine(self, number):
-        """End everything that runs on a machine, at once; its disk stays.
+        """End everything that runs on a machine, at once; its disk stays. Returns when that was, by `time.monotonic`.
 
         Without the head, Ray ends all drivers and all other machines after a minute: this process too, if it is one.
         """
         assert number != HEAD or not ray.is_initialized(), "Ray would end this process"
-        assert self.processes_of(number), f"machine {number} does not run"
-        while processes := self.processes_of(number):
+        processes = self.processes_of(number)
+        assert processes, f"machine {number} does not run"
+        killed_at_s = time.monotonic()
+        while processes:
             _kill(processes)
+            processes = self.processes_of(number)
+        return killed_at_s
 
     def close(self):
         """End all machines, and remove their temporary files."""

@@ -21,7 +21,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     parser.add_argument("--seconds", type=float, default=default.seconds)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(2**31), help="chance, unless it is given")
-    parser.add_argument("--layout", choices=["separate", "colocated"], default=default.layout)
+    parser.add_argument("--machines", type=int, choices=[1, 3], default=default.machines)
+    parser.add_argument("--layout", choices=["separate", "colocated"], help="separate; colocated on several machines")
     parser.add_argument("--clients", type=int, default=default.clients, help="client processes")
     parser.add_argument("--writers", type=int, default=default.writers, help="producers in each client process")
     parser.add_argument("--partitions", type=int, default=default.partitions, help="of each of the two topics")
@@ -31,6 +32,9 @@ def main() -> int:
     kept = options.pop("check")
     if kept is not None:
         return check_again(kept)
+    if options["layout"] is None:
+        # Eight processes on each of three machines are too many for a host that stands for all of them.
+        options["layout"] = default.layout if options["machines"] == 1 else "colocated"
     try:
         settings = TortureSettings(**options).checked()
     except msgspec.ValidationError as error:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 import psutil
@@ -26,6 +26,34 @@ class ActorKilled(msgspec.Struct, frozen=True, tag=True):
     node_id: int
     roles: tuple[str, ...]
     pid: int
+    was_controller: bool = False
+
+
+class NodePaused(msgspec.Struct, frozen=True, tag=True):
+    """The process of a node was stopped for some seconds, and went on."""
+
+    at_s: float
+    node_id: int
+    seconds: float
+    pid: int
+    was_controller: bool = False
+
+
+class RayletKilled(msgspec.Struct, frozen=True, tag=True):
+    """A machine's raylet was ended, later what was left of the machine, and it was started again."""
+
+    at_s: float
+    machine: int
+    pids: tuple[int, ...]
+    """The nodes that went with it."""
+
+
+class MachineKilled(msgspec.Struct, frozen=True, tag=True):
+    """Everything of a machine was ended at once, and it was started again."""
+
+    at_s: float
+    machine: int
+    pids: tuple[int, ...]
 
 
 class ClientKilled(msgspec.Struct, frozen=True, tag=True):
@@ -46,7 +74,18 @@ class ClientSuperseded(msgspec.Struct, frozen=True, tag=True):
     pid: int
 
 
-Fault = ActorKilled | ClientKilled | ClientSuperseded
+Fault = ActorKilled | NodePaused | RayletKilled | MachineKilled | ClientKilled | ClientSuperseded
+
+
+def nodes_ended(faults: Iterable[Fault]) -> set[int]:
+    """The processes of nodes that faults have ended; any other has ended by itself."""
+    ended: set[int] = set()
+    for fault in faults:
+        if isinstance(fault, ActorKilled):
+            ended.add(fault.pid)
+        elif isinstance(fault, RayletKilled | MachineKilled):
+            ended.update(fault.pids)
+    return ended
 
 
 async def kill(pid: int, *, named: str) -> None:

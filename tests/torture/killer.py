@@ -5,19 +5,35 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Mapping
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from eagleray.actors.starting import Contact, describe_nodes
+from tests.support.machines import HEAD, Machines
 from tests.torture import faults
 from tests.torture.clients import Clients
-from tests.torture.faults import ActorKilled, Fault
+from tests.torture.faults import ActorKilled, Fault, FaultDidNotFire, MachineKilled, NodePaused, RayletKilled
 from tests.torture.settings import TortureSettings
 
 _BACK_S = 90.0
 _LOOK_S = 0.1
-_CLIENT, _SUPERSEDE = "client", "supersede"
-_WEIGHTS = {"node": 50, "two nodes": 15, _CLIENT: 22, _SUPERSEDE: 13}
+_AWAY_S = (0.5, 8.0)
+"""How long a machine stays away, and a node is stopped: for less than its session, and for more."""
+
+_ON_ONE_MACHINE: Final[Mapping[str, int]] = {"node": 50, "two nodes": 15, "client": 22, "supersede": 13}
+_ON_MACHINES: Final[Mapping[str, int]] = {
+    "node": 15,
+    "two nodes": 5,
+    "controller": 10,
+    "pause": 15,
+    "pause controller": 10,
+    "raylet": 10,
+    "machine": 20,
+    "client": 9,
+    "supersede": 6,
+}
+"""How often each kind of fault is chosen, in a hundred."""
 
 
 class NodeDidNotComeBack(Exception):
@@ -28,11 +44,19 @@ class Killer:
     """Injects faults until its time is up: first each kind once, in an order drawn by lot, then as chance will have it.
 
     Owns: the list of what it did, in which every fault is known to have fired, and the list of nodes that were seen to
-    have ended without that.
+    have ended without that. Without Ray's head Ray itself ends everything, so its machine is spared, but not its nodes.
     """
 
-    def __init__(self, settings: TortureSettings, name: str, contact: Contact, clients: Clients) -> None:
+    def __init__(
+        self,
+        settings: TortureSettings,
+        name: str,
+        contact: Contact,
+        clients: Clients,
+        machines: Machines | None = None,
+    ) -> None:
         self._settings = settings
+        self._machines = machines
         self._name = name
         self._contact = contact
         self._clients = clients
@@ -41,7 +65,8 @@ class Killer:
         self.faults: list[Fault] = []
         self.ended_by_themselves: list[str] = []
         self._last_pids: dict[int, int] = {}
-        targets: list[int | str] = [*contact.image.plan, _CLIENT, _SUPERSEDE]
+        self._weights = _ON_ONE_MACHINE if machines is None else _ON_MACHINES
+        targets: list[int | str] = [*contact.image.plan, "client", "supersede"] if machines is None else [*_ON_MACHINES]
         self._random.shuffle(targets)
         self._due = deque(targets)
 
@@ -63,36 +88,90 @@ class Killer:
         await asyncio.sleep(max(0.0, until_s - time.monotonic()))
         await self.until_running(tuple(self._contact.image.plan))
 
-    def _choose(self) -> int | str | tuple[int, ...]:
-        (kind,) = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
-        nodes = sorted(self._contact.image.plan)
-        if kind == "node":
-            return self._random.choice(nodes)
-        if kind == "two nodes":
-            return tuple(self._random.sample(nodes, min(2, len(nodes))))
+    def _choose(self) -> str:
+        (kind,) = self._random.choices(list(self._weights), list(self._weights.values()))
         return kind
 
-    async def _hurt(self, target: int | str | tuple[int, ...]) -> None:
+    async def _hurt(self, target: int | str) -> None:
         clients, at_s = self._clients, round(time.monotonic() - self._begun_s, 3)
-        if target == _CLIENT:
-            self.faults.append(await clients.kill(self._random.choice(sorted(clients.current)), at_s))
-        elif target == _SUPERSEDE:
-            self.faults.append(await clients.supersede(self._random.choice(clients.steady()), at_s))
-        else:
-            await self._kill_nodes(target if isinstance(target, tuple) else (int(target),), at_s)
+        nodes = sorted(self._contact.image.plan)
+        match target:
+            case "client":
+                self.faults.append(await clients.kill(self._random.choice(sorted(clients.current)), at_s))
+            case "supersede":
+                self.faults.append(await clients.supersede(self._random.choice(clients.steady()), at_s))
+            case "two nodes":
+                await self._kill_nodes(tuple(self._random.sample(nodes, min(2, len(nodes)))), at_s)
+            case "controller":
+                await self._kill_nodes((await self._controller(),), at_s)
+            case "pause":
+                await self._pause_node(self._random.choice(nodes), at_s)
+            case "pause controller":
+                await self._pause_node(await self._controller(), at_s)
+            case "machine" | "raylet":
+                await self._kill_machine(at_s, raylet_first=target == "raylet")
+            case "node":
+                await self._kill_nodes((self._random.choice(nodes),), at_s)
+            case _:
+                await self._kill_nodes((int(target),), at_s)
+
+    # Nodes
 
     async def _kill_nodes(self, node_ids: tuple[int, ...], at_s: float) -> None:
         described = await self.until_running(node_ids)
         victims = [each for each in described if each["node_id"] in node_ids]
+        controller = _controller_among(described)
         async with asyncio.TaskGroup() as group:
             for victim in victims:
                 group.create_task(faults.kill(victim["pid"], named="ray::"))
         for victim in victims:
-            self.faults.append(ActorKilled(at_s, victim["node_id"], tuple(victim["roles"]), victim["pid"]))
+            node_id, roles = victim["node_id"], tuple(victim["roles"])
+            self.faults.append(ActorKilled(at_s, node_id, roles, victim["pid"], node_id == controller))
+
+    async def _controller(self) -> int:
+        """The node that is the controller, as the others have found."""
+        return _controller_among(await self.until_running(tuple(self._contact.image.plan)))
+
+    async def _pause_node(self, node_id: int, at_s: float) -> None:
+        described = await self.until_running((node_id,))
+        (pid,) = (each["pid"] for each in described if each["node_id"] == node_id)
+        seconds = round(self._random.uniform(*_AWAY_S), 1)
+        await faults.pause(pid)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            await faults.resume(pid)
+        was_controller = node_id == _controller_among(described)
+        self.faults.append(NodePaused(at_s, node_id, seconds, pid, was_controller))
+
+    # Machines
+
+    async def _kill_machine(self, at_s: float, *, raylet_first: bool) -> None:
+        """Lose a machine for some seconds; where its raylet goes first, the rest may notice that by itself."""
+        machines = self._machines
+        assert machines is not None, "one machine is not lost: there would be nobody left"
+        number = self._random.choice([each for each in range(len(machines.addresses)) if each != HEAD])
+        address = machines.addresses[number]
+        of_machine = tuple(node.node_id for node in self._contact.image.plan.values() if node.machine == address)
+        described = await self.until_running(of_machine)
+        pids = tuple(each["pid"] for each in described if each["node_id"] in of_machine)
+        # It is known before it is done: whoever looks meanwhile must not think that a node has ended by itself.
+        self.faults.append((RayletKilled if raylet_first else MachineKilled)(at_s, number, pids))
+        if raylet_first:
+            await asyncio.to_thread(machines.kill_raylet, number)
+            await asyncio.sleep(self._random.uniform(*_AWAY_S))
+        # A dead raylet leaves helpers behind, which would keep their ports.
+        await asyncio.to_thread(machines.kill_machine, number)
+        if machines.processes_of(number):
+            raise FaultDidNotFire(f"machine {number} outlived its end")
+        await asyncio.sleep(self._random.uniform(*_AWAY_S))
+        await asyncio.to_thread(machines.start_machine, number)
+
+    # Who is there
 
     async def until_running(self, node_ids: tuple[int, ...]) -> list[dict[str, Any]]:
         """Wait until these nodes have joined the cluster, in whichever life; return what all nodes say."""
-        killed = {fault.pid for fault in self.faults if isinstance(fault, ActorKilled)}
+        killed = faults.nodes_ended(self.faults)
         deadline_s = time.monotonic() + _BACK_S
         while True:
             described = await describe_nodes(self._name, self._contact.image)
@@ -115,3 +194,9 @@ class Killer:
             if last_pid is not None and last_pid not in killed:
                 self.ended_by_themselves.append(f"node {node_id} ({last_pid}) has ended, and nobody has killed it")
             self._last_pids[node_id] = pid
+
+
+def _controller_among(described: list[dict[str, Any]]) -> int:
+    """The node that most of those who have joined take for the controller."""
+    named = [each["controller"] for each in described if each["registered"]]
+    return max(set(named), key=named.count)

@@ -8,10 +8,25 @@ import msgspec
 
 from tests.support.history import History, Outcome
 from tests.support.history_violations import Violation
-from tests.torture.faults import ActorKilled, ClientKilled, Fault
+from tests.torture.faults import (
+    ActorKilled,
+    ClientKilled,
+    ClientSuperseded,
+    Fault,
+    MachineKilled,
+    NodePaused,
+    RayletKilled,
+)
 from tests.torture.settings import TortureSettings
 
 _SHOWN = 20
+_HURT = {
+    ClientKilled: "client",
+    ClientSuperseded: "zombie client",
+    NodePaused: "sleeping node",
+    RayletKilled: "raylet",
+    MachineKilled: "machine",
+}
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,13 +53,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return sum(transaction.outcome is outcome for transaction in self.history.transactions)
 
     def kills(self) -> Counter[str]:
-        """How often each role was killed, and clients."""
+        """How often each role was killed, and everybody else."""
         kills: Counter[str] = Counter()
         for fault in self.faults:
             if isinstance(fault, ActorKilled):
                 kills.update(fault.roles)
             else:
-                kills["client" if isinstance(fault, ClientKilled) else "zombie client"] += 1
+                kills[_HURT[type(fault)]] += 1
+            if isinstance(fault, ActorKilled | NodePaused) and fault.was_controller:
+                kills["controller at work"] += 1
         return kills
 
     def rows(self) -> list[tuple[str, object]]:
@@ -52,12 +69,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         settings = self.settings
         return [
             ("seed", settings.seed),
+            ("machines", settings.machines),
             ("layout", settings.layout),
             ("seconds of load", settings.seconds),
             *((f"transactions {outcome}", self.count(outcome)) for outcome in Outcome),
             ("records read as committed", sum(map(len, committed.values()))),
             ("records read in all", sum(map(len, uncommitted.values()))),
-            *((f"kills of {role}", count) for role, count in sorted(self.kills().items())),
+            *((f"hurt: {role}", count) for role, count in sorted(self.kills().items())),
             ("not tried for lack of time", ", ".join(map(str, self.not_tried)) or "-"),
             ("violations", len(self.violations)),
             ("problems", len(self.problems)),

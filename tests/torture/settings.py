@@ -22,6 +22,9 @@ class TortureSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     seconds: Annotated[float, Meta(ge=5, le=86_400)] = 120
     seed: Annotated[int, Meta(ge=0)] = 0
+    machines: Literal[1, 3] = 1
+    """With several, everything has a replica on each, and of all but the first a whole one may be lost."""
+
     layout: Literal["separate", "colocated"] = "separate"
     clients: Annotated[int, Meta(ge=2, le=16)] = 3
     writers: Annotated[int, Meta(ge=1, le=200)] = 8

@@ -5,6 +5,7 @@ The stand-in calls the very methods that the actor has; tests/cluster runs them 
 
 import asyncio
 import secrets
+import socket
 
 import pytest
 
@@ -361,5 +362,52 @@ def test_a_peer_that_does_not_read_is_not_read_from():
                 while paused != [True, False]:
                     assert await reader.read(1_000_000)
             writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_what_is_asked_of_others_is_counted_and_what_stays_in_the_process_is_not():
+    async def scenario():
+        async with World("direct") as world:
+            await asyncio.gather(*(world.peers.call(NODE, Produce, PARTITION, bytes(1000)) for _ in range(3)))
+            counted = world.peers.traffic.as_dict()
+            await world.peers.call(NODE, AllocateBlock)
+            later = world.peers.traffic.as_dict()
+        assert (counted["questions"], counted["frames"]) == (3, 1)
+        assert 3000 < counted["sent_bytes"] < 3300
+        assert 0 < counted["received_bytes"] < 300
+        assert (later["questions"], later["frames"]) == (4, 2)
+        assert later["sent_bytes"] > counted["sent_bytes"]
+        async with World("local") as world:
+            await world.peers.call(NODE, AllocateBlock)
+            assert not any(world.peers.traffic.as_dict().values())
+
+    asyncio.run(scenario())
+
+
+def test_whoever_waits_for_a_lane_to_open_is_silence_too():
+    """A machine that is gone refuses nobody: neither lane opens, and neither fails for a while."""
+
+    class Gone:
+        async def remote(self):
+            await asyncio.sleep(60)
+
+    async def scenario():
+        with socket.create_server(("127.0.0.1", 0)) as nobody_accepts:
+            peers = Peers(token=TOKEN, actor_of=lambda _: type("Actor", (), {"attach": Gone()}))
+            peers.learn({NODE: Address(nobody_accepts.getsockname()[1])})
+            noticed = asyncio.Event()
+            peers.on_silence = noticed.set
+            waiting = asyncio.ensure_future(peers.call(NODE, AllocateBlock))
+            async with asyncio.timeout(5):
+                await noticed.wait()
+            peers.forget([NODE])
+            with pytest.raises(Unanswered):
+                await waiting
+            noticed.clear()
+            await asyncio.sleep(1)
+            # Nobody waits any more.
+            assert not noticed.is_set()
+            peers.close()
 
     asyncio.run(scenario())
