@@ -39,6 +39,10 @@ class CannotStart(Exception):
     """A cluster cannot be started as it was asked for; the text says why and what to do."""
 
 
+class MachinesMissing(CannotStart):
+    """Machines that are needed are not in the Ray cluster; they may be about to join it."""
+
+
 class Machine(msgspec.Struct, frozen=True):
     """One machine of a cluster."""
 
@@ -63,12 +67,14 @@ def choose(wanted: MachineCount, known: Sequence[str], alive: Sequence[str]) -> 
     """Choose the machines of a cluster: those that it has, each in its place, and then others, this one first.
 
     `known` are the addresses that the data directory was used with, and `alive` those of the Ray nodes that there are,
-    beginning with this one. Raises CannotStart.
+    beginning with this one. Raises CannotStart, which is MachinesMissing where waiting may help.
     """
     count = _count(wanted, known, alive)
+    if count > MOST_MACHINES:
+        raise CannotStart(f"{count} machines were asked for; a cluster has {MOST_MACHINES} at the most")
     gone = [address for address in known if address not in alive]
     if gone:
-        raise CannotStart(
+        raise MachinesMissing(
             f"this data directory is that of a cluster on {_listed(known)}; Ray has no node at {_listed(gone)}, "
             f"only at {_listed(alive)}. Start Ray there; a machine that has another address now is to be named in the "
             f"file `{_FILE}` of the data directory, in its old place"
@@ -79,12 +85,10 @@ def choose(wanted: MachineCount, known: Sequence[str], alive: Sequence[str]) -> 
             f"it cannot be started on {count}"
         )
     if count > len(alive):
-        raise CannotStart(
+        raise MachinesMissing(
             f"{count} machines were asked for, and Ray has {_counted(len(alive), 'node')}, at {_listed(alive)}; "
             "add some with `ray start --address=…` on each machine, or ask for fewer"
         )
-    if count > MOST_MACHINES:
-        raise CannotStart(f"{count} machines were asked for; a cluster has {MOST_MACHINES} at the most")
     others = [address for address in alive if address not in known]
     addresses = (*known, *others)[:count]
     return tuple(Machine(address, index) for index, address in enumerate(addresses))

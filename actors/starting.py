@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from eagleray.actors.machines import (
     CannotStart,
     Machine,
     MachineCount,
+    MachinesMissing,
     alive_addresses,
     choose,
     controllers_among,
@@ -46,6 +48,7 @@ from eagleray.broker.controller.nodes import PlannedNode, Role
 from eagleray.protocol.errors import ErrorCode
 
 _RETRY_S: Final = 0.02
+_LOOK_S: Final = 0.5
 _DESCRIBE_S: Final = 3.0
 _START_S: Final = 150.0
 _COORDINATORS: Final = 4
@@ -91,6 +94,7 @@ async def start_cluster(
     *,
     settings: Mapping[str, str],
     machines: MachineCount = None,
+    wait_s: float = 0.0,
     lane: Lane = Lane.DIRECT,
     host: str | None = None,
     advertised_host: str | None = None,
@@ -100,15 +104,16 @@ async def start_cluster(
     """Start the nodes of a cluster with what its data directory holds; return when all have joined.
 
     They run on this Ray node alone, or on so many `machines`, each with the nodes of the layout; then `data_dir` is a
-    path on each of them. `host` is the address that all nodes listen at, by default that of their machine;
-    `advertised_host` is what clients and other nodes are told, by default the same, or the machine's where nodes listen
-    at every address. `port` is where the bootstrap node of each machine listens; with 0 it is the one of its last life,
-    or any that is free. `port_range` is where the others listen, and those too where they have no port of their own.
+    path on each of them, and machines that have not joined Ray yet are waited for during `wait_s`. `host` is the
+    address that all nodes listen at, by default that of their machine; `advertised_host` is what clients and other
+    nodes are told, by default the same, or the machine's where nodes listen at every address. `port` is where the
+    bootstrap node of each machine listens; with 0 it is the one of its last life, or any that is free. `port_range` is
+    where the others listen, and those too where they have no port of their own.
     """
     check_settings(settings)
     _check_enough(port_range, len(layout))
     data_dir = os.path.abspath(data_dir)
-    chosen = choose(machines, known_machines(data_dir), alive_addresses())
+    chosen = await _choose_in_time(machines, known_machines(data_dir), wait_s)
     _check_hosts(chosen, host, advertised_host)
     plan = spread(layout, chosen, controllers=controllers_among(len(chosen)))
     _check_is_free(name, data_dir, locks_of(data_dir, chosen, plan))
@@ -146,6 +151,18 @@ async def start_cluster(
         raise
     finally:
         peers.close()
+
+
+async def _choose_in_time(wanted: MachineCount, known: tuple[str, ...], wait_s: float) -> tuple[Machine, ...]:
+    """Choose the machines as soon as they are there; raises MachinesMissing where they do not come in time."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return choose(wanted, known, alive_addresses())
+        except MachinesMissing:
+            if time.monotonic() >= deadline:
+                raise
+        await asyncio.sleep(_LOOK_S)
 
 
 def advertised_for(host: str | None) -> str:

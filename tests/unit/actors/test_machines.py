@@ -6,6 +6,7 @@ from eagleray.actors.lanes.peers import Lane
 from eagleray.actors.machines import (
     CannotStart,
     Machine,
+    MachinesMissing,
     choose,
     controllers_among,
     controllers_of,
@@ -57,6 +58,13 @@ def test_machines_keep_their_places(wanted, known, expected):
 def test_what_cannot_be_chosen_says_why(wanted, known, complaint):
     with pytest.raises(CannotStart, match=complaint):
         choose(wanted, tuple(known), ALIVE)
+
+
+@pytest.mark.parametrize(("wanted", "known", "is_worth_waiting"), [(4, (), True), (None, "x", True), (1, "ab", False)])
+def test_only_machines_that_may_join_are_worth_waiting_for(wanted, known, is_worth_waiting):
+    with pytest.raises(CannotStart) as refused:
+        choose(wanted, tuple(known), ALIVE)
+    assert isinstance(refused.value, MachinesMissing) is is_worth_waiting
 
 
 def test_there_are_ids_for_ten_machines():
