@@ -124,6 +124,7 @@ async def _start(request: StartRequest) -> Contact:
                 port=port,
                 port_range=ports_of(request),
                 machines=request.machines,
+                without=request.without,
                 wait_s=request.wait_s,
             )
         )

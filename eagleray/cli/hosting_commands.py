@@ -49,6 +49,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     leaders: int | None = None
     coordinators: int | None = None
     machines: int | Literal["all"] | None = None
+    without: tuple[str, ...] = ()
     wait_s: float = 0.0
     settings: dict[str, str] = msgspec.field(default_factory=dict)
     unless_running: bool = False
@@ -112,6 +113,14 @@ def start(
             show_default="those of the data directory, or 1",
         ),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="ADDRESS",
+            help="A machine of the cluster that is gone; its nodes start when it is back.",
+        ),
+    ] = None,
     wait: Annotated[
         float,
         typer.Option(
@@ -148,6 +157,7 @@ def start(
         leaders=leaders,
         coordinators=coordinators,
         machines=_machines(machines),
+        without=tuple(without or ()),
         wait_s=wait,
         settings=settings_of(config) | ({} if flush is None else {"flush": str(flush)}),
         unless_running=unless_running,

@@ -39,11 +39,11 @@ def joining(monkeypatch):
 
 
 def test_machines_that_are_about_to_join_are_waited_for(joining):
-    chosen = asyncio.run(starting._choose_in_time(3, (), 60.0))
+    chosen = asyncio.run(starting._choose_in_time(3, (), (), 60.0))
     assert chosen == (Machine("10.0.0.1", 0), Machine("10.0.0.2", 1), Machine("10.0.0.3", 2))
 
 
 def test_machines_that_do_not_join_in_time_are_named(joining):
     with pytest.raises(MachinesMissing, match="3 machines were asked for, and Ray has 1 node"):
-        asyncio.run(starting._choose_in_time(3, (), 0.0))
+        asyncio.run(starting._choose_in_time(3, (), (), 0.0))
     assert len(joining) == 1
