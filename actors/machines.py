@@ -2,22 +2,25 @@
 
 A machine is known by its address, which stays when its Ray node is started anew; the id of a Ray node does not. Its
 place, from 0 on, says which nodes run there and where their data are, and must never change: so it is written into the
-data directory of the machine that starts the cluster, as a line with the address for each place.
+data directory, as a line with the address for each place, by the machine that starts the cluster and by every machine
+that has a node: whichever of them are left can start it again.
 """
 
 from __future__ import annotations
 
 import glob
 import os
+import secrets
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 import ray
 
+from eagleray.actors.lanes.frames import TOKEN_BYTES
 from eagleray.actors.spec import CONTROLLER_NODE_ID
 from eagleray.broker.controller.nodes import FIRST_DEDICATED_NODE_ID, PlannedNode, Role
-from eagleray.broker.filesystem import LocalFileSystem, write_atomically
+from eagleray.broker.filesystem import LocalFileSystem
 
 NODES_OF_A_MACHINE: Final = 100
 """How many node ids each machine has."""
@@ -37,6 +40,10 @@ _A_LITTLE: Final = 0.0001
 
 class CannotStart(Exception):
     """A cluster cannot be started as it was asked for; the text says why and what to do."""
+
+
+class MachinesMissing(CannotStart):
+    """Machines that are needed are not in the Ray cluster; they may be about to join it."""
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -59,34 +66,39 @@ def data_dir_of(data_dir: str, machine: Machine, count: int) -> str:
 # Which machines
 
 
-def choose(wanted: MachineCount, known: Sequence[str], alive: Sequence[str]) -> tuple[Machine, ...]:
+def choose(
+    wanted: MachineCount, known: Sequence[str], alive: Sequence[str], without: Sequence[str] = ()
+) -> tuple[Machine, ...]:
     """Choose the machines of a cluster: those that it has, each in its place, and then others, this one first.
 
-    `known` are the addresses that the data directory was used with, and `alive` those of the Ray nodes that there are,
-    beginning with this one. Raises CannotStart.
+    `known` are the addresses that the data directory was used with, `alive` those of the Ray nodes that there are,
+    beginning with this one, and `without` those of machines that keep their places although they are gone. Raises
+    CannotStart, which is MachinesMissing where waiting may help.
     """
     count = _count(wanted, known, alive)
-    gone = [address for address in known if address not in alive]
+    if count > MOST_MACHINES:
+        raise CannotStart(f"{count} machines were asked for; a cluster has {MOST_MACHINES} at the most")
+    _check_left_out(without, known)
+    gone = [address for address in known if address not in alive and address not in without]
     if gone:
-        raise CannotStart(
+        raise MachinesMissing(
             f"this data directory is that of a cluster on {_listed(known)}; Ray has no node at {_listed(gone)}, "
-            f"only at {_listed(alive)}. Start Ray there; a machine that has another address now is to be named in the "
-            f"file `{_FILE}` of the data directory, in its old place"
+            f"only at {_listed(alive)}. Start Ray there, or do without it; a machine that has another address now is "
+            f"to be named in the file `{_FILE}` of the data directory, in its old place"
         )
     if count < len(known):
         raise CannotStart(
             f"this data directory is that of a cluster on {len(known)} machines, {_listed(known)}; "
             f"it cannot be started on {count}"
         )
-    if count > len(alive):
-        raise CannotStart(
+    others = [address for address in alive if address not in known]
+    addresses = (*known, *others)[:count]
+    if count > len(addresses):
+        raise MachinesMissing(
             f"{count} machines were asked for, and Ray has {_counted(len(alive), 'node')}, at {_listed(alive)}; "
             "add some with `ray start --address=…` on each machine, or ask for fewer"
         )
-    if count > MOST_MACHINES:
-        raise CannotStart(f"{count} machines were asked for; a cluster has {MOST_MACHINES} at the most")
-    others = [address for address in alive if address not in known]
-    addresses = (*known, *others)[:count]
+    _check_majority(addresses, alive)
     return tuple(Machine(address, index) for index, address in enumerate(addresses))
 
 
@@ -98,6 +110,26 @@ def _count(wanted: MachineCount, known: Sequence[str], alive: Sequence[str]) -> 
     if wanted < 1:
         raise CannotStart(f"{wanted} machines were asked for; expected 1 or more")
     return wanted
+
+
+def _check_left_out(without: Sequence[str], known: Sequence[str]) -> None:
+    strangers = [address for address in without if address not in known]
+    if strangers:
+        raise CannotStart(
+            f"{_listed(strangers)} cannot be left out: this data directory is that of a cluster on "
+            f"{_listed(known) or 'one machine'}"
+        )
+
+
+def _check_majority(addresses: Sequence[str], alive: Sequence[str]) -> None:
+    """Without a majority of the controllers nobody would ever be the controller."""
+    deciding = addresses[: controllers_among(len(addresses))]
+    there = [address for address in deciding if address in alive]
+    if 2 * len(there) <= len(deciding):
+        raise MachinesMissing(
+            f"of {_listed(deciding)}, which decide for the cluster, {_listed(there) or 'none'} is there; "
+            f"it needs {len(deciding) // 2 + 1} of them"
+        )
 
 
 def _listed(addresses: Sequence[str]) -> str:
@@ -144,8 +176,48 @@ def remember(data_dir: str, machines: Sequence[Machine]) -> None:
             f"the data directory {data_dir} is that of a cluster on one machine, which cannot be spread over "
             f"{len(machines)}; start it on one, or choose another directory"
         )
-    lines = "".join(f"{machine.address}\n" for machine in machines)
-    write_atomically(LocalFileSystem(), f"{data_dir}/{_FILE}", lines.encode())
+    _replace(f"{data_dir}/{_FILE}", _lines(machines))
+
+
+def token_of(data_dir: str) -> bytes:
+    """The token of a cluster, drawn when its data directory is first used."""
+    path = f"{data_dir}/token"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        with open(path, "rb") as file:
+            return file.read()
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(secrets.token_bytes(TOKEN_BYTES))
+    return token_of(data_dir)
+
+
+def keep_copies(data_dir: str, machines: Sequence[Machine], token: bytes) -> None:
+    """Write down, on a machine with a node, what only the one that started the cluster would know otherwise.
+
+    Whichever machines are left can start the cluster again, then, and clients that have its token still reach it.
+    """
+    if len(machines) > 1:
+        _replace(f"{data_dir}/{_FILE}", _lines(machines))
+        _replace(f"{data_dir}/token", token)
+
+
+def _lines(machines: Sequence[Machine]) -> bytes:
+    return "".join(f"{machine.address}\n" for machine in machines).encode()
+
+
+def _replace(path: str, data: bytes) -> None:
+    """Replace a file, whole or not at all, while other nodes of the machine do the same; only the owner may read it."""
+    file_system = LocalFileSystem()
+    if file_system.exists(path) and file_system.read_bytes(path) == data:
+        return
+    temporary = f"{path}.{os.getpid()}"
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    file_system.flush_directory(os.path.dirname(path))
 
 
 # Which nodes on each

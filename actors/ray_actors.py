@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import ray
 
+from eagleray.actors.machines import keep_copies
 from eagleray.actors.node import Node
 from eagleray.broker.controller.nodes import PlannedNode, Role
 
@@ -22,6 +24,8 @@ class NodeActor:
     async def __init__(self, cluster: ClusterSpec, planned: PlannedNode) -> None:  # type: ignore[misc] # Ray awaits it
         from eagleray.actors.supervision import RaySupervisor  # noqa: PLC0415 - supervision starts these classes
 
+        os.makedirs(cluster.data_dir, exist_ok=True)
+        keep_copies(cluster.data_dir, cluster.machines, cluster.token)
         self._node = Node(cluster.node(planned), RaySupervisor(cluster))
         self._token = cluster.token
         await self._node.start()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import ray
@@ -14,13 +14,13 @@ from eagleray.actors.contact import Contact
 from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.embedded_ray import address_of_this_node
 from eagleray.actors.finding import find_cluster
-from eagleray.actors.lanes.frames import TOKEN_BYTES
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
 from eagleray.actors.logs import DirectoryLock, PartitionLocked
 from eagleray.actors.machines import (
     CannotStart,
     Machine,
     MachineCount,
+    MachinesMissing,
     alive_addresses,
     choose,
     controllers_among,
@@ -29,6 +29,7 @@ from eagleray.actors.machines import (
     locks_of,
     remember,
     spread,
+    token_of,
 )
 from eagleray.actors.ports import PortRange
 from eagleray.actors.settings import check_settings
@@ -46,6 +47,7 @@ from eagleray.broker.controller.nodes import PlannedNode, Role
 from eagleray.protocol.errors import ErrorCode
 
 _RETRY_S: Final = 0.02
+_LOOK_S: Final = 0.5
 _DESCRIBE_S: Final = 3.0
 _START_S: Final = 150.0
 _COORDINATORS: Final = 4
@@ -91,6 +93,8 @@ async def start_cluster(
     *,
     settings: Mapping[str, str],
     machines: MachineCount = None,
+    without: Sequence[str] = (),
+    wait_s: float = 0.0,
     lane: Lane = Lane.DIRECT,
     host: str | None = None,
     advertised_host: str | None = None,
@@ -100,15 +104,17 @@ async def start_cluster(
     """Start the nodes of a cluster with what its data directory holds; return when all have joined.
 
     They run on this Ray node alone, or on so many `machines`, each with the nodes of the layout; then `data_dir` is a
-    path on each of them. `host` is the address that all nodes listen at, by default that of their machine;
-    `advertised_host` is what clients and other nodes are told, by default the same, or the machine's where nodes listen
-    at every address. `port` is where the bootstrap node of each machine listens; with 0 it is the one of its last life,
-    or any that is free. `port_range` is where the others listen, and those too where they have no port of their own.
+    path on each of them. Machines that have not joined Ray yet are waited for during `wait_s`, but for those `without`
+    which the cluster is to begin: their nodes start when they join. `host` is the address that all nodes listen at, by
+    default that of their machine; `advertised_host` is what clients and other nodes are told, by default the same, or
+    the machine's where nodes listen at every address. `port` is where the bootstrap node of each machine listens; with
+    0 it is the one of its last life, or any that is free. `port_range` is where the others listen, and those too where
+    they have no port of their own.
     """
     check_settings(settings)
     _check_enough(port_range, len(layout))
     data_dir = os.path.abspath(data_dir)
-    chosen = choose(machines, known_machines(data_dir), alive_addresses())
+    chosen = await _choose_in_time(machines, known_machines(data_dir), without, wait_s)
     _check_hosts(chosen, host, advertised_host)
     plan = spread(layout, chosen, controllers=controllers_among(len(chosen)))
     _check_is_free(name, data_dir, locks_of(data_dir, chosen, plan))
@@ -118,7 +124,7 @@ async def start_cluster(
         data_dir=data_dir,
         host=advertised_host or advertised_for(host),
         bind_host=host or "",
-        token=_token(data_dir),
+        token=token_of(data_dir),
         settings=dict(settings),
         lane=lane,
         machines=chosen,
@@ -135,7 +141,7 @@ async def start_cluster(
         async with asyncio.timeout(_START_S):
             planned = await _plan(controller, plan)
             supervisor.start_nodes(tuple(node for node in planned if node not in plan))
-            await _until_joined(supervisor, planned)
+            await _until_joined(supervisor, tuple(node for node in planned if node.machine not in without))
             return await find_cluster(name)
     except BaseException as error:
         supervisor.stop_nodes(tuple(node.node_id for node in plan))
@@ -146,6 +152,20 @@ async def start_cluster(
         raise
     finally:
         peers.close()
+
+
+async def _choose_in_time(
+    wanted: MachineCount, known: tuple[str, ...], without: Sequence[str], wait_s: float
+) -> tuple[Machine, ...]:
+    """Choose the machines as soon as they are there; raises MachinesMissing where they do not come in time."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return choose(wanted, known, alive_addresses(), without)
+        except MachinesMissing:
+            if time.monotonic() >= deadline:
+                raise
+        await asyncio.sleep(_LOOK_S)
 
 
 def advertised_for(host: str | None) -> str:
@@ -193,19 +213,6 @@ def _check_is_free(name: str, data_dir: str, locks: list[str]) -> None:
         raise CannotStart(
             f"a cluster named {name!r} is running on this Ray cluster already; connect to it, or choose another name"
         )
-
-
-def _token(data_dir: str) -> bytes:
-    """The token of a cluster, drawn when its data directory is first used."""
-    path = f"{data_dir}/token"
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        with open(path, "rb") as file:
-            return file.read()
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(secrets.token_bytes(TOKEN_BYTES))
-    return _token(data_dir)
 
 
 async def _plan(controller: ControllerFinder, plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:

@@ -36,6 +36,11 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
     port_range: PortRange | None = None
     machines: MachineCount = None
+    without: tuple[str, ...] = ()
+    """Machines of the cluster that are gone, and that it is to start without."""
+
+    wait_s: float = 0.0
+    """How long to wait for machines that have not joined Ray yet."""
 
 
 def join_ray(address: str | None) -> EmbeddedRay:
@@ -63,6 +68,8 @@ async def start_nodes(options: StartOptions) -> Contact:
         port=options.port,
         port_range=options.port_range,
         machines=options.machines,
+        without=options.without,
+        wait_s=options.wait_s,
     )
 
 

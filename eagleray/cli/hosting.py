@@ -70,7 +70,7 @@ async def _host(request: StartRequest, on_ready: OnReady, stop_wanted: threading
     starting = asyncio.create_task(_start(request))
     waiting = asyncio.create_task(stopping.wait())
     try:
-        async with asyncio.timeout(_START_S):
+        async with asyncio.timeout(request.wait_s + _START_S):
             await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             bootstrap = _bootstrap(starting.result())
@@ -80,7 +80,9 @@ async def _host(request: StartRequest, on_ready: OnReady, stop_wanted: threading
                 return
             await waiting
     except TimeoutError:
-        raise Complaint(f"the cluster has not come up within {_START_S:g} s; Ray's logs say why.") from None
+        raise Complaint(
+            f"the cluster has not come up within {request.wait_s + _START_S:g} s; Ray's logs say why."
+        ) from None
     finally:
         starting.cancel()
         waiting.cancel()
@@ -122,6 +124,8 @@ async def _start(request: StartRequest) -> Contact:
                 port=port,
                 port_range=ports_of(request),
                 machines=request.machines,
+                without=request.without,
+                wait_s=request.wait_s,
             )
         )
     except CannotStart as error:

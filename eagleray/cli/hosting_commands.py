@@ -49,6 +49,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     leaders: int | None = None
     coordinators: int | None = None
     machines: int | Literal["all"] | None = None
+    without: tuple[str, ...] = ()
+    wait_s: float = 0.0
     settings: dict[str, str] = msgspec.field(default_factory=dict)
     unless_running: bool = False
 
@@ -62,7 +64,7 @@ def add_to(app: typer.Typer) -> None:
             "eagleray start --data-dir ./data --listen 0.0.0.0:9092 --advertise broker.example.com",
             "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --flush commit",
             "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --unless-running",
-            "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --machines 3",
+            "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --machines 3 --wait 600",
         )
     )(start)
     app.command(epilog=examples("eagleray stop", "eagleray stop --name billing"))(stop)
@@ -111,6 +113,20 @@ def start(
             show_default="those of the data directory, or 1",
         ),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="ADDRESS",
+            help="A machine of the cluster that is gone; its nodes start when it is back.",
+        ),
+    ] = None,
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait", metavar="SECONDS", min=0, help="How long to wait for machines that have not joined Ray yet."
+        ),
+    ] = 0.0,
     flush: Annotated[
         Flush | None,
         typer.Option("--flush", help="Write to the disk before each acknowledgement, or when the system does."),
@@ -141,6 +157,8 @@ def start(
         leaders=leaders,
         coordinators=coordinators,
         machines=_machines(machines),
+        without=tuple(without or ()),
+        wait_s=wait,
         settings=settings_of(config) | ({} if flush is None else {"flush": str(flush)}),
         unless_running=unless_running,
     )

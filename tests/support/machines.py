@@ -54,9 +54,12 @@ class Machines:
     """A Ray cluster whose nodes stand for machines; the first is the head, and this process is a driver on it.
 
     Owns: the processes of all machines, and a folder for their temporary files. `close` ends and removes all of them.
+    `environment` is for all machines, and `head_environment` for the head alone.
     """
 
-    def __init__(self):
+    def __init__(self, environment=None, head_environment=None):
+        self._added = environment or {}
+        self._added_to_head = head_environment or {}
         # Sockets have short names, and Ray puts them deep into this directory.
         self._folder = tempfile.mkdtemp(prefix="er-")
         self._count = 0
@@ -116,6 +119,8 @@ class Machines:
         return {
             **inherited,
             **ENVIRONMENT,
+            **self._added,
+            **(self._added_to_head if number == HEAD else {}),
             MARK: self._mark(number),
         }
 
@@ -156,7 +161,8 @@ class Machines:
     def kill_machine(self, number):
         """End everything that runs on a machine, at once; its disk stays. Returns when that was, by `time.monotonic`.
 
-        Without the head, Ray ends all drivers and all other machines after a minute: this process too, if it is one.
+        Without the head, Ray ends all drivers and all other machines after a minute, unless they were told to wait for
+        it longer: this process too, if it is a driver.
         """
         assert number != HEAD or not ray.is_initialized(), "Ray would end this process"
         processes = self.processes_of(number)
@@ -197,11 +203,11 @@ def _kill(processes):
 
 
 @contextmanager
-def ray_machines(count):
+def ray_machines(count, **environments):
     """A Ray cluster of this many machines on this one; all of it is gone in the end, however the test ends."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_ADDRESS", raising=False)
-        machines = Machines()
+        machines = Machines(**environments)
         try:
             for _ in range(count):
                 machines.add_machine()
@@ -211,6 +217,6 @@ def ray_machines(count):
             machines.close()
 
 
-def three_machines():
+def three_machines(**environments):
     """The least that a quorum is made of."""
-    return ray_machines(3)
+    return ray_machines(3, **environments)

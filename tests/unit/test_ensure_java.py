@@ -126,7 +126,10 @@ def test_passwordless_sudo_installs(machine: Machine):
     assert machine.recorded() == {"java-home": "/opt/java"}
 
 
-@pytest.mark.parametrize(("option", "package", "program"), [("--maven", "maven", "mvn"), ("--kcat", "kcat", "kcat")])
+@pytest.mark.parametrize(
+    ("option", "package", "program"),
+    [("--maven", "maven", "mvn"), ("--kcat", "kcat", "kcat"), ("--redis", "redis", "redis-server")],
+)
 def test_other_programs_are_installed_only_when_asked_for(machine: Machine, option: str, package: str, program: str):
     machine.add_program("java", java())
     machine.add_program("apk", installer(package, machine.programs / program, "#!/bin/sh"))

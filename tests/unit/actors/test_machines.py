@@ -6,13 +6,16 @@ from eagleray.actors.lanes.peers import Lane
 from eagleray.actors.machines import (
     CannotStart,
     Machine,
+    MachinesMissing,
     choose,
     controllers_among,
     controllers_of,
+    keep_copies,
     known_machines,
     locks_of,
     remember,
     spread,
+    token_of,
 )
 from eagleray.actors.starting import bootstrap_nodes
 from eagleray.actors.supervision import ClusterSpec, colocated_layout, separate_layout
@@ -57,6 +60,50 @@ def test_machines_keep_their_places(wanted, known, expected):
 def test_what_cannot_be_chosen_says_why(wanted, known, complaint):
     with pytest.raises(CannotStart, match=complaint):
         choose(wanted, tuple(known), ALIVE)
+
+
+@pytest.mark.parametrize(("wanted", "known", "is_worth_waiting"), [(4, (), True), (None, "x", True), (1, "ab", False)])
+def test_only_machines_that_may_join_are_worth_waiting_for(wanted, known, is_worth_waiting):
+    with pytest.raises(CannotStart) as refused:
+        choose(wanted, tuple(known), ALIVE)
+    assert isinstance(refused.value, MachinesMissing) is is_worth_waiting
+
+
+def test_machine_that_is_gone_keeps_its_place():
+    assert choose(None, tuple("xab"), ALIVE, ("x",)) == machines("x", "a", "b")
+    assert choose(3, tuple("abc"), ALIVE, ("c",)) == machines("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("known", "without", "complaint"),
+    [
+        ("xya", "xy", "of x, y, a, which decide for the cluster, a is there; it needs 2 of them"),
+        ("xa", "x", "of x, which decide for the cluster, none is there; it needs 1 of them"),
+        ("xab", "z", "z cannot be left out: this data directory is that of a cluster on x, a, b"),
+        ("xyab", "x", "Ray has no node at y"),
+        ((), "z", "z cannot be left out: this data directory is that of a cluster on one machine"),
+    ],
+)
+def test_what_cannot_be_done_without_says_why(known, without, complaint):
+    with pytest.raises(CannotStart, match=complaint):
+        choose(None, tuple(known), ALIVE, tuple(without))
+
+
+def test_every_machine_knows_what_it_takes_to_start_the_cluster(tmp_path):
+    first, other = tmp_path / "first", tmp_path / "other"
+    for folder in (first, other):
+        folder.mkdir()
+    token = token_of(str(first))
+    assert token_of(str(first)) == token
+    for _ in range(2):
+        keep_copies(str(other), machines("a", "b"), token)
+    assert known_machines(str(other)) == ("a", "b")
+    assert token_of(str(other)) == token
+    assert (other / "token").stat().st_mode & 0o777 == 0o600
+    keep_copies(str(other), machines("a", "c"), b"another")
+    assert known_machines(str(other)) == ("a", "c")
+    assert token_of(str(other)) == b"another"
+    assert sorted(path.name for path in other.iterdir()) == ["machines", "token"]
 
 
 def test_there_are_ids_for_ten_machines():
