@@ -4,6 +4,9 @@ import asyncio
 import shutil
 from contextlib import asynccontextmanager
 
+import pytest
+
+from eagleray.broker.groups.events import FetchOffsets
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.partitions.events import Produce
 from eagleray.client.cluster import AsyncCluster
@@ -148,6 +151,31 @@ async def produce_to(nodes, node_id, value):
     return reply.error_code
 
 
+def test_a_coordinator_that_the_controller_does_not_hear_tells_nothing_of_the_past(tmp_path):
+    async def scenario(nodes, cluster):
+        await create(cluster, nodes)
+        await write(cluster, b"a", b"b", b"c")
+        group = next(name for name in map("group-{}".format, range(100)) if group_leader(cluster, name) == 200)
+        async with cluster.consumer("orders", group=group) as consumer:
+            await consumer.commit({ORDERS: 1})
+        zombie = nodes.nodes[200]
+        zombie.controller.ask = lambda on_reply, message_type, *fields, patience_s=None: None
+        zombie._following.cancel()
+        await until_leader_is_not(nodes, 200, cluster.runtime.view.group_partition(group))
+        async with cluster.consumer("orders", group=group) as consumer:
+            await consumer.commit({ORDERS: 2})
+
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await nodes.peers.call(200, FetchOffsets, group)
+
+    run(tmp_path, scenario)
+
+
+def group_leader(cluster, group):
+    return cluster.runtime.view.group_coordinator(group)
+
+
 def test_with_too_few_in_sync_nothing_is_acknowledged_and_nothing_lost(tmp_path):
     async def scenario(nodes, cluster):
         await create(cluster, nodes, **{"min.insync.replicas": "2"})
@@ -210,11 +238,7 @@ def test_offsets_of_a_group_survive_its_coordinator(tmp_path):
     async def scenario(nodes, cluster):
         await create(cluster, nodes)
         await write(cluster, b"a", b"b", b"c")
-        group = next(
-            name
-            for name in (f"group-{number}" for number in range(100))
-            if cluster.runtime.view.group_coordinator(name) == 200
-        )
+        group = next(name for name in map("group-{}".format, range(100)) if group_leader(cluster, name) == 200)
         async with cluster.consumer("orders", group=group) as consumer:
             await consumer.commit({ORDERS: 2})
         await nodes.kill_node(200)
