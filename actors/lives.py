@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -34,10 +35,13 @@ class Lives:
     not flushed by then is gone.
     """
 
-    def __init__(self, file_system: FileSystem, path: str, boot_id: str) -> None:
+    def __init__(
+        self, file_system: FileSystem, path: str, boot_id: str, *, now_us: Callable[[], int] | None = None
+    ) -> None:
         self._file_system = file_system
         self._path = path
         self._boot_id = boot_id
+        self._now_us = now_us or time_of_day_us
         self._last = self._read()
 
     def begin(self, *, after: int = -1, has_lost: bool = False) -> Life:
@@ -45,7 +49,7 @@ class Lives:
         last = self._last
         if last is None or (last.boot_id != self._boot_id and not last.is_closed):
             has_lost = True
-        newest = max(after, -1 if last is None else last.incarnation, time.time_ns() // 1000)
+        newest = max(after, -1 if last is None else last.incarnation, self._now_us())
         self._write(_Record(newest + 1, self._boot_id))
         return Life(newest + 1, has_lost)
 
@@ -65,3 +69,8 @@ class Lives:
     def _write(self, record: _Record) -> None:
         write_atomically(self._file_system, self._path, msgspec.json.encode(record))
         self._last = record
+
+
+def time_of_day_us() -> int:
+    """The time of day in microseconds."""
+    return time.time_ns() // 1000

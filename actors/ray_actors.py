@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
+from eagleray.actors.memory import collect_garbage_rarely, keep_freed_memory
 from eagleray.actors.node import Node
 from eagleray.broker.controller.nodes import PlannedNode, Role
 
@@ -22,6 +23,8 @@ class NodeActor:
     async def __init__(self, cluster: ClusterSpec, planned: PlannedNode) -> None:  # type: ignore[misc] # Ray awaits it
         from eagleray.actors.supervision import RaySupervisor  # noqa: PLC0415 - supervision starts these classes
 
+        collect_garbage_rarely()
+        keep_freed_memory()
         self._node = Node(cluster.node(planned), RaySupervisor(cluster))
         self._token = cluster.token
         await self._node.start()
