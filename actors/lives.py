@@ -15,6 +15,8 @@ class _Record(msgspec.Struct, frozen=True):
     incarnation: int
     boot_id: str
     is_closed: bool = False
+    has_lost: bool = False
+    """Whether something was lost of which nobody has been told yet."""
 
 
 class Life(NamedTuple):
@@ -32,7 +34,8 @@ class Lives:
     Whoever begins a life has the node's lock, so that the last one is over. An incarnation is at least the time of day
     in microseconds, so that it ascends even where the disk is a new one. Records are lost where there is no trace of
     an earlier life, and where the machine has booted since and the last life was not closed in good order: what was
-    not flushed by then is gone.
+    not flushed by then is gone. What a life has lost, those after it have lost too, until others were told of it: a life
+    may end before it comes to that.
     """
 
     def __init__(
@@ -47,11 +50,16 @@ class Lives:
     def begin(self, *, after: int = -1, has_lost: bool = False) -> Life:
         """Begin a life that comes after all earlier ones, and after the incarnation that others know of."""
         last = self._last
-        if last is None or (last.boot_id != self._boot_id and not last.is_closed):
+        if last is None or last.has_lost or (last.boot_id != self._boot_id and not last.is_closed):
             has_lost = True
         newest = max(after, -1 if last is None else last.incarnation, self._now_us())
-        self._write(_Record(newest + 1, self._boot_id))
+        self._write(_Record(newest + 1, self._boot_id, has_lost=has_lost))
         return Life(newest + 1, has_lost)
+
+    def told(self) -> None:
+        """Note that others know what this life has lost, and do not count on it any more."""
+        if self._last is not None and self._last.has_lost:
+            self._write(msgspec.structs.replace(self._last, has_lost=False))
 
     def close(self) -> None:
         """Note that everything is on the disk: the next life has lost nothing, whatever happens to the machine."""

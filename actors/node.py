@@ -223,6 +223,8 @@ class Node:
                 self.is_registered = False
                 self._begin_life(life.has_lost)
             raise Unanswered(str(registered.message))
+        assert self._lives is not None, "this is one of its lives"
+        self._lives.told()
         self.is_registered = True
         self._take(registered.image)
 

@@ -1,6 +1,7 @@
 """An event loop in simulated time: what a process does runs on it, and ends with it."""
 
 import asyncio
+import inspect
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -106,6 +107,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """End the process: nothing of it happens any more."""
         self.is_dead = True
         self._ready.clear()
+        for task in asyncio.all_tasks(self):
+            if inspect.getcoroutinestate(task.get_coro()) == inspect.CORO_CREATED:
+                # It never began, and nobody has to be warned of that.
+                task.get_coro().close()
 
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)

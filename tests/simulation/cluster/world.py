@@ -125,6 +125,20 @@ class World:
 
     def run(self) -> Counter[str]:
         """Begin, run in trouble, heal, and run until all is well; return what happened how often."""
+        try:
+            self._run()
+        finally:
+            self._end()
+        return self.schedule.fired
+
+    def _end(self) -> None:
+        for loop in [machine.loop for machine in self.machines.values()]:
+            if loop is not None:
+                loop.kill()
+        for client in self._clients():
+            client.crash()
+
+    def _run(self) -> None:
         for machine in self.machines.values():
             machine.start()
         self.operator.start()
@@ -140,7 +154,6 @@ class World:
         self._run_until(self._is_well, HEALED_MS, "was healed and did not become well")
         self.watch.finish()
         check_history(self)
-        return self.schedule.fired
 
     def _run_until(self, is_so: Any, longest_ms: int, complaint: str) -> None:
         until_ms = self.schedule.now_ms + longest_ms
