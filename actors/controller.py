@@ -60,7 +60,7 @@ class ControllerShell(Shell):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self._logs = Logs(host.spec.data_dir, {})
+        self._logs = Logs(host.spec.data_dir, {}, host.disk)
         self._machine: Controller | None = None
         self._open: dict[int, Any] = {}
         self._pending: _Pending | None = None

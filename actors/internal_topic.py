@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any, Final
 
-from eagleray.actors.logs import PartitionLocked
+from eagleray.actors.disk import Disk, PartitionLocked
 from eagleray.actors.shell import Host
-from eagleray.broker.filesystem import sync_file_system
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, Isolation, LogError, PartitionLog
 from eagleray.broker.messages import Message
@@ -194,7 +193,7 @@ class InternalTopic:
         replicas, steady_ms = self._host.replicas, self._host.steady_ms()
         leaders = {number: replicas.leader(self._partition(number)) for number in outcomes}
         logs = [leader.log for leader in leaders.values() if leader is not None]
-        flush_all(self._host.spec.data_dir, [log for log in logs if log.config.flush is Flush.COMMIT])
+        flush_all(self._host.disk, self._host.spec.data_dir, [log for log in logs if log.config.flush is Flush.COMMIT])
         now: list[Message] = []
         for number, leader in leaders.items():
             assert leader is not None, "it was appended to in this turn"
@@ -231,12 +230,12 @@ def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
         offset = batches[-1].header.next_offset
 
 
-def flush_all(data_dir: str, logs: Sequence[PartitionLog]) -> None:
+def flush_all(disk: Disk, data_dir: str, logs: Sequence[PartitionLog]) -> None:
     """Flush logs; many of them with one call for the whole file system, after which theirs have nothing left to do.
 
     That costs about as much as two files cost one by one. Each log still flushes, and would notice an error.
     """
     if len(logs) > FLUSHED_ONE_BY_ONE:
-        sync_file_system(data_dir)
+        disk.sync(data_dir)
     for log in logs:
         log.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +15,8 @@ class _Record(msgspec.Struct, frozen=True):
     incarnation: int
     boot_id: str
     is_closed: bool = False
+    has_lost: bool = False
+    """Whether something was lost of which nobody has been told yet."""
 
 
 class Life(NamedTuple):
@@ -31,23 +34,32 @@ class Lives:
     Whoever begins a life has the node's lock, so that the last one is over. An incarnation is at least the time of day
     in microseconds, so that it ascends even where the disk is a new one. Records are lost where there is no trace of
     an earlier life, and where the machine has booted since and the last life was not closed in good order: what was
-    not flushed by then is gone.
+    not flushed by then is gone. What a life has lost, those after it have lost too, until others were told of it: a life
+    may end before it comes to that.
     """
 
-    def __init__(self, file_system: FileSystem, path: str, boot_id: str) -> None:
+    def __init__(
+        self, file_system: FileSystem, path: str, boot_id: str, *, now_us: Callable[[], int] | None = None
+    ) -> None:
         self._file_system = file_system
         self._path = path
         self._boot_id = boot_id
+        self._now_us = now_us or time_of_day_us
         self._last = self._read()
 
     def begin(self, *, after: int = -1, has_lost: bool = False) -> Life:
         """Begin a life that comes after all earlier ones, and after the incarnation that others know of."""
         last = self._last
-        if last is None or (last.boot_id != self._boot_id and not last.is_closed):
+        if last is None or last.has_lost or (last.boot_id != self._boot_id and not last.is_closed):
             has_lost = True
-        newest = max(after, -1 if last is None else last.incarnation, time.time_ns() // 1000)
-        self._write(_Record(newest + 1, self._boot_id))
+        newest = max(after, -1 if last is None else last.incarnation, self._now_us())
+        self._write(_Record(newest + 1, self._boot_id, has_lost=has_lost))
         return Life(newest + 1, has_lost)
+
+    def told(self) -> None:
+        """Note that others know what this life has lost, and do not count on it any more."""
+        if self._last is not None and self._last.has_lost:
+            self._write(msgspec.structs.replace(self._last, has_lost=False))
 
     def close(self) -> None:
         """Note that everything is on the disk: the next life has lost nothing, whatever happens to the machine."""
@@ -65,3 +77,8 @@ class Lives:
     def _write(self, record: _Record) -> None:
         write_atomically(self._file_system, self._path, msgspec.json.encode(record))
         self._last = record
+
+
+def time_of_day_us() -> int:
+    """The time of day in microseconds."""
+    return time.time_ns() // 1000

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import logging
-import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from eagleray.broker.filesystem import LocalFileSystem, write_atomically
+from eagleray.actors.disk import Disk, LocalDisk, Lock, PartitionLocked
+from eagleray.broker.filesystem import write_atomically
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogConfig, PartitionLog
 from eagleray.broker.log.compaction import Compaction
@@ -25,28 +23,6 @@ COMPACTION_STEP_BYTES: Final = 64 * 1024
 """A few milliseconds of work: between two steps the role serves whoever waits."""
 
 
-class PartitionLocked(Exception):
-    """Another process has the partition open: an earlier incarnation of its leader that has not ended yet."""
-
-
-class DirectoryLock:
-    """A lock that the operating system takes back when the process ends, however it ends."""
-
-    def __init__(self, path: str) -> None:
-        """Take the lock; raises PartitionLocked where somebody has it."""
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._descriptor)
-            raise PartitionLocked(f"{path} is locked by another process") from None
-
-    def release(self) -> None:
-        """Give the lock back."""
-        os.close(self._descriptor)
-
-
 class Logs:
     """The partition logs that a role has open, each under a lock of its own.
 
@@ -54,12 +30,12 @@ class Logs:
     even where an earlier incarnation of a leader lives on for a while. Housekeeping is done in small steps.
     """
 
-    def __init__(self, data_dir: str, defaults: Mapping[str, str]) -> None:
+    def __init__(self, data_dir: str, defaults: Mapping[str, str], disk: Disk | None = None) -> None:
         self._data_dir = data_dir
         self._defaults = {key: value for key, value in defaults.items() if key in CONFIG_KEYS}
-        self._file_system = LocalFileSystem()
+        self._disk = disk or LocalDisk()
         self._logs: dict[TopicPartition, PartitionLog] = {}
-        self._locks: dict[TopicPartition, DirectoryLock] = {}
+        self._locks: dict[TopicPartition, Lock] = {}
         self._compactions: dict[TopicPartition, Compaction] = {}
         self._next_upkeep_ms: dict[TopicPartition, int] = {}
         self._upkeep: Iterator[TopicPartition] = iter(())
@@ -88,11 +64,11 @@ class Logs:
         """
         if partition in self._logs:
             return self._logs[partition]
-        lock = DirectoryLock(self._lock_path(str(partition)))
+        lock = self._disk.lock(self._lock_path(str(partition)))
         try:
             directory = self.directory_of(partition)
             self._claim(directory, topic_id)
-            log = PartitionLog.open(self._file_system, directory, self.config_of(settings), now_ms=now_ms)
+            log = PartitionLog.open(self._disk, directory, self.config_of(settings), now_ms=now_ms)
         except BaseException:
             lock.release()
             raise
@@ -106,19 +82,19 @@ class Logs:
 
     def has_files(self, partition: TopicPartition) -> bool:
         """Whether a partition has ever been opened."""
-        return self._file_system.exists(self.directory_of(partition))
+        return self._disk.exists(self.directory_of(partition))
 
     def _claim(self, directory: str, topic_id: bytes) -> None:
         """Make the directory that of this very topic, whatever was there under its name."""
         path = f"{directory}/{METADATA_FILE}"
         wanted = f"version: 0\ntopic_id: {base64.urlsafe_b64encode(topic_id).decode().rstrip('=')}\n".encode()
-        if self._file_system.exists(path):
-            if self._file_system.read_bytes(path) == wanted:
+        if self._disk.exists(path):
+            if self._disk.read_bytes(path) == wanted:
                 return
             _log.warning("%s holds a topic that was deleted; removing it", directory)
-            shutil.rmtree(directory)
-        self._file_system.make_directories(directory)
-        write_atomically(self._file_system, path, wanted)
+            self._disk.remove_tree(directory)
+        self._disk.make_directories(directory)
+        write_atomically(self._disk, path, wanted)
 
     def reconfigure(self, partition: TopicPartition, settings: Mapping[str, str]) -> None:
         """Give an open log new settings."""
@@ -138,7 +114,7 @@ class Logs:
     def remove(self, partition: TopicPartition) -> None:
         """Close a log and remove its files: its topic was deleted."""
         self.close(partition)
-        shutil.rmtree(self.directory_of(partition), ignore_errors=True)
+        self._disk.remove_tree(self.directory_of(partition))
 
     def close_all(self) -> None:
         """Close every log."""
@@ -150,17 +126,17 @@ class Logs:
     def on_disk(self) -> list[str]:
         """The names of all logs that there are files of, whoever has them."""
         logs = f"{self._data_dir}/logs"
-        return self._file_system.list_directory(logs) if self._file_system.exists(logs) else []
+        return self._disk.list_directory(logs) if self._disk.exists(logs) else []
 
     def remove_unused(self, names: Iterable[str]) -> list[str]:
         """Remove logs, unless somebody has them open; return which were removed."""
         removed = []
         for name in names:
             try:
-                lock = DirectoryLock(self._lock_path(name))
+                lock = self._disk.lock(self._lock_path(name))
             except PartitionLocked:
                 continue
-            shutil.rmtree(f"{self._data_dir}/logs/{name}", ignore_errors=True)
+            self._disk.remove_tree(f"{self._data_dir}/logs/{name}")
             # The lock's own file stays: somebody may be about to lock it, and has to find the one that others lock.
             lock.release()
             removed.append(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -13,7 +12,6 @@ from eagleray.actors.messages import QuorumTold
 from eagleray.actors.settings import quorum_config
 from eagleray.actors.shell import Host
 from eagleray.broker.controller.topics import CLUSTER_METADATA, NO_TOPIC_ID
-from eagleray.broker.filesystem import LocalFileSystem
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogOffline
 from eagleray.broker.quorum.ballot import read_ballot, write_ballot
@@ -37,16 +35,16 @@ class MetadataQuorum:
         self._host = host
         self._deposed = deposed
         self._log = logs.open(METADATA_PARTITION, _SETTINGS, NO_TOPIC_ID, now_ms=host.now_ms())
-        file_system, path = LocalFileSystem(), f"{logs.directory_of(METADATA_PARTITION)}/quorum-state"
+        disk, path = host.disk, f"{logs.directory_of(METADATA_PARTITION)}/quorum-state"
         self._member = QuorumMember(
             METADATA_PARTITION,
             host.spec.node_id,
             host.spec.controllers,
             self._log,
-            ballot=read_ballot(file_system, path),
+            ballot=read_ballot(disk, path),
             ports=Ports(
-                persist=lambda ballot: write_ballot(file_system, path, ballot),
-                chance=random.random,
+                persist=lambda ballot: write_ballot(disk, path, ballot),
+                chance=host.chance,
                 time_of_day_ms=host.now_ms,
             ),
             config=quorum_config(host.spec.settings),

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import secrets
 import time
 from contextlib import suppress
 from typing import Any, Final
 
 from eagleray.actors.controller_finder import PATIENCE_S, ControllerFinder
+from eagleray.actors.disk import Disk, LocalDisk, Lock, PartitionLocked
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REPLICA_REQUESTS, REQUESTS
 from eagleray.actors.lanes.direct import DirectSession
 from eagleray.actors.lanes.peers import Peers, Unanswered
 from eagleray.actors.lanes.ray_lane import RayLane
 from eagleray.actors.lanes.sessions import Receiver, Sessions
-from eagleray.actors.lives import Life, Lives
-from eagleray.actors.logs import DirectoryLock, PartitionLocked
-from eagleray.actors.memory import collect_garbage_rarely, keep_freed_memory
+from eagleray.actors.lives import Life, Lives, time_of_day_us
 from eagleray.actors.metadata_queries import MetadataQueries
 from eagleray.actors.ports import ports_to_try
 from eagleray.actors.replicas import Replicas
@@ -33,7 +33,7 @@ from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
 from eagleray.broker.controller.metadata import follow
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.controller.topics import INTERNAL_TOPICS
-from eagleray.broker.filesystem import LocalFileSystem, write_atomically
+from eagleray.broker.filesystem import write_atomically
 from eagleray.broker.messages import Message
 from eagleray.protocol.errors import ErrorCode
 
@@ -59,8 +59,9 @@ class Node:
     another incarnation in the same way.
     """
 
-    def __init__(self, spec: NodeSpec, supervisor: Supervisor) -> None:
+    def __init__(self, spec: NodeSpec, supervisor: Supervisor, disk: Disk | None = None) -> None:
         self.spec = spec
+        self.disk = disk or LocalDisk()
         self.supervisor = supervisor
         self.loop = asyncio.get_running_loop()
         self.image: MetadataImage = EMPTY_IMAGE
@@ -69,7 +70,7 @@ class Node:
         self._known_incarnation = -1
         self._following: asyncio.Task[None] | None = None
         self._followed_ms = -_INFORMED_MS
-        self.peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=spec.lane)
+        self.peers = self._make_peers()
         self.controller = ControllerFinder(self.peers, spec.controllers)
         self.replicas = Replicas(self, is_lazy=INTERNAL_TOPICS.__contains__)
         self._sweeper = Sweeper(self.replicas.logs, spec.machine, self.steady_ms())
@@ -78,10 +79,13 @@ class Node:
         self.peers.add_local(spec.node_id, self.sessions)
         self.ray_lane = RayLane(self.sessions)
         self.listener = Listener(self, listener_config(spec.settings), self._direct_session)
-        self._lock: DirectoryLock | None = None
+        self._lock: Lock | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
         self.is_registered = False
+
+    def _make_peers(self) -> Peers:
+        return Peers(token=self.spec.token, actor_of=self.supervisor.actor_of, lane=self.spec.lane)
 
     def _receivers(self) -> dict[type, Receiver]:
         queries = MetadataQueries(self)
@@ -99,11 +103,18 @@ class Node:
 
     def now_ms(self) -> int:
         """The time of day."""
-        return time.time_ns() // 1_000_000
+        return self._now_us() // 1000
+
+    def _now_us(self) -> int:
+        return time_of_day_us()
 
     def steady_ms(self) -> int:
         """The time by a clock that nobody sets, and that goes on while the process is stopped."""
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+    def chance(self) -> float:
+        """A number from 0 to 1 that nobody can foresee."""
+        return random.random()  # noqa: S311 - it spreads elections, and keeps no secret
 
     @property
     def incarnation(self) -> int:
@@ -139,19 +150,16 @@ class Node:
     async def start(self) -> None:
         """Wait until the last incarnation has ended, then listen, and join the cluster."""
         self._lock = await self._take_lock()
-        file_system = LocalFileSystem()
-        self._lives = Lives(file_system, self._path("life"), file_system.boot_id())
+        self._lives = Lives(self.disk, self._path("life"), self.disk.boot_id(), now_us=self._now_us)
         self._life = self._lives.begin()
-        collect_garbage_rarely()
-        keep_freed_memory()
         await self._listen()
         self._start(self._tick())
         self._following = self._start(self._follow())
 
-    async def _take_lock(self) -> DirectoryLock:
+    async def _take_lock(self) -> Lock:
         while True:
             try:
-                return DirectoryLock(self._path("lock"))
+                return self.disk.lock(self._path("lock"))
             except PartitionLocked:
                 _log.warning("node %s waits for its last incarnation to end", self.spec.node_id)
                 await asyncio.sleep(_RETRY_S)
@@ -165,9 +173,8 @@ class Node:
 
     async def _listen(self) -> None:
         """Listen at the first port that is free, and remember it for the next life."""
-        file_system = LocalFileSystem()
         path = self._path("port")
-        last_port = int(file_system.read_bytes(path)) if file_system.exists(path) else 0
+        last_port = int(self.disk.read_bytes(path)) if self.disk.exists(path) else 0
         *others, last_resort = ports_to_try(self.spec, last_port)
         for port in others:
             with suppress(OSError):
@@ -176,7 +183,7 @@ class Node:
         else:
             self.port = await self._listen_at(last_resort)
         if self.port != last_port:
-            write_atomically(file_system, path, str(self.port).encode())
+            write_atomically(self.disk, path, str(self.port).encode())
 
     async def _listen_at(self, port: int) -> int:
         return await self.listener.listen(self.spec.bind_host or self.spec.host, port)
@@ -216,6 +223,8 @@ class Node:
                 self.is_registered = False
                 self._begin_life(life.has_lost)
             raise Unanswered(str(registered.message))
+        assert self._lives is not None, "this is one of its lives"
+        self._lives.told()
         self.is_registered = True
         self._take(registered.image)
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from eagleray.actors.shell import Host, Shell
 from eagleray.actors.verifying import Verifier
 from eagleray.broker.controller.nodes import Role
-from eagleray.broker.filesystem import sync_file_system
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.partitions.events import PartitionAdvanced, PartitionFailed, Tick, VerifyTransaction
 from eagleray.broker.partitions.leaders import PartitionLeaders
@@ -27,7 +26,7 @@ class PartitionLeaderShell(Shell):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self._leaders = PartitionLeaders(before_flushes=lambda: sync_file_system(host.spec.data_dir))
+        self._leaders = PartitionLeaders(before_flushes=lambda: host.disk.sync(host.spec.data_dir))
         self._verifier = Verifier(host, self.post)
         host.replicas.serve(self)
 

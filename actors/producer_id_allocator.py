@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from eagleray.actors.shell import Host, Shell
 from eagleray.broker.controller.events import ReserveProducerIds
 from eagleray.broker.controller.nodes import Role
-from eagleray.broker.filesystem import LocalFileSystem
 from eagleray.broker.transactions.producer_ids import IdsNotReserved, IdsReserved, ProducerIdAllocator, ReserveIds
 from eagleray.protocol.errors import ErrorCode
 
@@ -24,8 +23,8 @@ class ProducerIdAllocatorShell(Shell):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._machine = ProducerIdAllocator()
-        file_system, path = LocalFileSystem(), f"{host.spec.data_dir}/producer-ids"
-        self._at_least = int(file_system.read_bytes(path)) if file_system.exists(path) else 0
+        disk, path = host.disk, f"{host.spec.data_dir}/producer-ids"
+        self._at_least = int(disk.read_bytes(path)) if disk.exists(path) else 0
 
     def handle(self, events: list[Any]) -> None:
         """Allocate blocks; all who ask in a turn share one reservation."""

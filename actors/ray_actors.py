@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from eagleray.actors.machines import keep_copies
+from eagleray.actors.memory import collect_garbage_rarely, keep_freed_memory
 from eagleray.actors.node import Node
 from eagleray.broker.controller.nodes import PlannedNode, Role
 
@@ -26,6 +27,8 @@ class NodeActor:
 
         os.makedirs(cluster.data_dir, exist_ok=True)
         keep_copies(cluster.data_dir, cluster.machines, cluster.token)
+        collect_garbage_rarely()
+        keep_freed_memory()
         self._node = Node(cluster.node(planned), RaySupervisor(cluster))
         self._token = cluster.token
         await self._node.start()

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, Protocol
 
-from eagleray.actors.logs import Logs, PartitionLocked
+from eagleray.actors.disk import PartitionLocked
+from eagleray.actors.logs import Logs
 from eagleray.actors.messages import Misdirected, PushRecords, RecordsPushed
 from eagleray.actors.settings import replication_config
 from eagleray.actors.shell import Host
@@ -68,7 +69,7 @@ class Replicas:
         self._host = host
         self._is_lazy = is_lazy
         self._config = replication_config(host.spec.settings)
-        self.logs = Logs(host.spec.data_dir, host.spec.settings)
+        self.logs = Logs(host.spec.data_dir, host.spec.settings, host.disk)
         self.lease = Lease(self._config)
         self._roles: dict[str, LeadingRole] = {}
         self._role_of_others: LeadingRole | None = None

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from eagleray.actors.controller_finder import ControllerFinder
+from eagleray.actors.disk import Disk
 from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.spec import NodeSpec
 from eagleray.broker.controller.image import MetadataImage
@@ -41,6 +42,7 @@ class Host(Protocol):
     image: MetadataImage
     is_registered: bool
     replicas: Replicas
+    disk: Disk
 
     @property
     def incarnation(self) -> int:
@@ -51,6 +53,9 @@ class Host(Protocol):
 
     def steady_ms(self) -> int:
         """The time by a clock that nobody sets; it counts for leases and for whatever else is about how long."""
+
+    def chance(self) -> float:
+        """A number from 0 to 1 that nobody can foresee."""
 
     def begin_life(self, *, has_lost: bool = False) -> None:
         """Give up everything that is led here, and register again as another incarnation, soon."""

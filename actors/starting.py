@@ -12,10 +12,10 @@ import ray
 
 from eagleray.actors.contact import Contact
 from eagleray.actors.controller_finder import ControllerFinder
+from eagleray.actors.disk import DirectoryLock, PartitionLocked
 from eagleray.actors.embedded_ray import address_of_this_node
 from eagleray.actors.finding import find_cluster
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
-from eagleray.actors.logs import DirectoryLock, PartitionLocked
 from eagleray.actors.machines import (
     CannotStart,
     Machine,

@@ -27,6 +27,10 @@ class Network:
         self._cut: set[tuple[object, object]] = set()
         self._sent = 0
         self._newest: dict[tuple[object, object], int] = {}
+        self.dropped: Callable[[object, object, Any], None] = lambda source, target, message: None
+        """Told of whatever does not arrive."""
+        self.struck: Callable[[str, object], None] = lambda fault, source: None
+        """Told of whatever goes wrong with a message, and who has sent it."""
 
     def connect(self, place: object, receive: Callable[[object, Any], None]) -> None:
         self._receivers[place] = receive
@@ -41,12 +45,18 @@ class Network:
         chance, fired = self._schedule.happens, self._schedule.fired
         if (source, target) in self._cut:
             fired["message cut off"] += 1
+            self.dropped(source, target, message)
             return
         if chance(self.weather.loss):
             fired["message lost"] += 1
+            self.struck("message lost", source)
+            self.dropped(source, target, message)
             return
-        copies = 2 if chance(self.weather.duplication) else 1
-        fired["message repeated"] += copies - 1
+        copies = 1
+        if chance(self.weather.duplication):
+            copies = 2
+            fired["message repeated"] += 1
+            self.struck("message repeated", source)
         self._sent += 1
         for _ in range(copies):
             self._carry(source, target, message, self._sent)
@@ -56,6 +66,7 @@ class Network:
         delay_ms = random.randint(1, 4)
         if self._schedule.happens(self.weather.delay):
             self._schedule.fired["message delayed"] += 1
+            self.struck("message delayed", source)
             delay_ms += random.randint(5, self.weather.longest_delay_ms)
         self._schedule.after(delay_ms, lambda: self._arrive(source, target, message, number))
 
@@ -63,5 +74,6 @@ class Network:
         link = (source, target)
         if number < self._newest.get(link, 0):
             self._schedule.fired["message overtaken"] += 1
+            self.struck("message overtaken", source)
         self._newest[link] = max(number, self._newest.get(link, 0))
         self._receivers[target](source, message)

@@ -78,10 +78,14 @@ class Fault:
         self.done_bytes = done_bytes
         self.has_fired = False
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether it will not strike again."""
+        return self.has_fired and not self._is_lasting
+
     def strikes(self, step: Step) -> bool:
         """Tell whether this is the operation, and count it if it could have been."""
-        is_spent = self.has_fired and not self._is_lasting
-        if is_spent or step.operation not in self._operations or not step.path.endswith(self._path_ending):
+        if self.is_spent or step.operation not in self._operations or not step.path.endswith(self._path_ending):
             return False
         if self._skip:
             self._skip -= 1

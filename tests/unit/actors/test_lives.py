@@ -24,11 +24,30 @@ def test_a_node_without_a_past_may_have_lost_it():
     assert lives(SimulatedDisk()).begin().has_lost
 
 
+def begin_and_tell(own):
+    own.begin()
+    own.told()
+
+
 def test_a_process_that_died_has_lost_nothing():
     disk = SimulatedDisk()
-    lives(disk).begin()
+    begin_and_tell(lives(disk))
 
     assert not lives(disk).begin().has_lost
+
+
+def test_a_loss_of_which_nobody_was_told_is_not_forgotten():
+    disk = SimulatedDisk()
+    lives(disk).begin()
+    own = lives(disk)
+    assert own.begin().has_lost, "the first life has lost everything, and may not have come to say so"
+    own.told()
+    assert not lives(disk).begin().has_lost
+
+    own = lives(disk)
+    own.begin(has_lost=True)
+    own.close()
+    assert lives(disk).begin().has_lost, "however the life ended"
 
 
 def test_a_machine_that_booted_has_lost_what_was_not_flushed():
@@ -41,7 +60,7 @@ def test_a_machine_that_booted_has_lost_what_was_not_flushed():
 def test_a_node_that_was_closed_in_good_order_has_lost_nothing_whatever_the_machine_does():
     disk = SimulatedDisk()
     closed = lives(disk)
-    closed.begin()
+    begin_and_tell(closed)
     closed.close()
 
     assert not lives(disk, "boot-2").begin().has_lost
@@ -50,7 +69,7 @@ def test_a_node_that_was_closed_in_good_order_has_lost_nothing_whatever_the_mach
 
 def test_another_life_of_the_same_process_has_lost_only_what_it_says():
     own = lives(SimulatedDisk())
-    own.begin()
+    begin_and_tell(own)
 
     assert not own.begin().has_lost
     assert own.begin(has_lost=True).has_lost

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from eagleray.actors.logs import CHECKPOINT_INTERVAL_MS, DirectoryLock, Logs, PartitionLocked
+from eagleray.actors.disk import DirectoryLock, PartitionLocked
+from eagleray.actors.logs import CHECKPOINT_INTERVAL_MS, Logs
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush
 from tests.support.batches import NOW_MS, data_batch

@@ -1,0 +1,55 @@
+"""The history of a simulated world, judged by the checker of exactly-once."""
+
+from typing import TYPE_CHECKING
+
+from eagleray.broker.messages import IMPLICIT_VERSION, last_epoch_ended_by
+from tests.simulation.cluster.partition_watch import PartitionWatch
+from tests.simulation.schedule import Violation
+from tests.support.history import FoundRecord, History
+from tests.support.history_checker import check
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.world import World
+
+
+def check_history(world: "World") -> None:
+    """See that what is in the partitions is what the producers know, each transaction whole, or not at all."""
+    transactions = tuple(each for producer in world.producers for each in producer.history)
+    watches = {partition: world.watch.partitions[partition] for partition in world.user_partitions}
+    history = History(
+        transactions,
+        {partition: _committed(watch) for partition, watch in watches.items()},
+        {partition: _everything(watch) for partition, watch in watches.items()},
+    )
+    violations = check(history)
+    if violations:
+        raise Violation(f"{len(violations)} violations, the first: {violations[0]!r}")
+
+
+def _everything(watch: PartitionWatch) -> tuple[FoundRecord, ...]:
+    return tuple(found for base_offset in watch.records for found in _records(watch, base_offset))
+
+
+def _records(watch: PartitionWatch, base_offset: int) -> list[FoundRecord]:
+    return [
+        FoundRecord(each.offset, (each.key or b"").decode(), each.value or b"") for each in watch.records[base_offset]
+    ]
+
+
+def _committed(watch: PartitionWatch) -> tuple[FoundRecord, ...]:
+    """What the markers leave of it; everything has to be ended by one."""
+    open_: dict[int, list[int]] = {}
+    visible: list[int] = []
+    for base_offset, found in watch.committed.items():
+        if found.commits is None:
+            (open_.setdefault(found.producer_id, []) if found.is_transactional else visible).append(base_offset)
+        else:
+            last = last_epoch_ended_by(found.producer_epoch, IMPLICIT_VERSION)
+            for ended in open_.pop(found.producer_id, []):
+                if watch.committed[ended].producer_epoch > last:
+                    raise Violation(f"{watch.partition}: the marker at {base_offset} ends what began after it")
+                if found.commits:
+                    visible.append(ended)
+    if open_:
+        raise Violation(f"{watch.partition}: no marker ends {open_}")
+    return tuple(record for base_offset in sorted(visible) for record in _records(watch, base_offset))

@@ -1,0 +1,243 @@
+"""What goes wrong with the machines of a simulated world."""
+
+import errno
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from eagleray.broker.log import Flush
+from tests.simulation.cluster.states import STATES
+from tests.simulation.cluster.watch import TRANSACTIONS
+from tests.support.faults import Fault, Operation, Outcome, Step
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.machine import SimulatedMachine
+    from tests.simulation.cluster.world import World
+
+CHANGES = frozenset({Operation.WRITE, Operation.TRUNCATE, Operation.CREATE, Operation.RENAME, Operation.REMOVE})
+FLUSHES = frozenset({Operation.FLUSH, Operation.FLUSH_DIRECTORY})
+
+
+class CountedFault(Fault):
+    """A fault of a disk that says when it strikes."""
+
+    def __init__(self, outcome: Outcome, fired: Callable[[], None], **options: object) -> None:
+        super().__init__(outcome, **options)  # type: ignore[arg-type]
+        self._fired = fired
+
+    def strikes(self, step: Step) -> bool:
+        is_struck = super().strikes(step)
+        if is_struck:
+            self._fired()
+        return is_struck
+
+
+class Faults:
+    """Strikes a world now and then, until it is healed."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._climate = world.climate
+        self._schedule = world.schedule
+        self._chance = world.schedule.chance
+        self.is_over = False
+
+    def begin(self) -> None:
+        self._schedule.after(self._chance.randint(10, 2 * self._climate.interval_ms), self._strike)
+
+    def _strike(self) -> None:
+        if not self.is_over:
+            self._look_at_clocks()
+            FAULTS[self._chance.choice(self._climate.kinds)](self)
+            self.begin()
+
+    def _look_at_clocks(self) -> None:
+        for machine in self._world.machines.values():
+            if machine.clock.speed != 1.0:
+                self._world.states.struck("clock of another speed", machine)
+
+    def _pick(self) -> "SimulatedMachine":
+        """Choose a machine by what its node is, so that all states have their share."""
+        machines = list(self._world.machines.values())
+        state = self._chance.choice(STATES)
+        wanted = [machine for machine in machines if state in self._world.states.of(machine)]
+        return self._chance.choice(wanted or machines)
+
+    def _struck(self, fault: str, machine: "SimulatedMachine") -> None:
+        self._world.states.struck(fault, machine)
+
+    # Processes and machines
+
+    def crash(self) -> None:
+        machine = self._pick()
+        if machine.is_up:
+            self._struck("crash", machine)
+            machine.crash()
+            self._schedule.after(self._chance.choice([5, 100, 500, 1500, 3000]), machine.start)
+
+    def lose_power(self) -> None:
+        """Without flushes only where what one machine loses is elsewhere; with them anywhere."""
+        machine = self._pick()
+        if machine.is_up and (self._climate.flush is Flush.COMMIT or self._can_lose_one(machine)):
+            self._struck("loss of power", machine)
+            machine.lose_power()
+            self._schedule.after(self._chance.choice([5, 100, 500, 1500, 3000]), machine.start)
+
+    def replace_machine(self) -> None:
+        machine = self._pick()
+        if machine.is_up and self._can_lose_one(machine) and self._all_voters_are_whole():
+            self._struck("loss of a machine", machine)
+            machine.lose_power()
+            machine.replace_disk()
+            self._schedule.after(self._chance.choice([5, 500, 3000]), machine.start)
+
+    def _can_lose_one(self, machine: "SimulatedMachine") -> bool:
+        """Whether others are in sync with all that it has, and nobody is still about to tell what it has lost."""
+        for partition, watch in self._world.watch.partitions.items():
+            state = watch.state
+            least = 2 if partition == TRANSACTIONS else self._climate.least_in_sync
+            if state is not None and machine.node_id in state.isr and min(least, len(state.isr)) < 2:
+                return False
+        return not any(other.may_have_lost for other in self._world.machines.values())
+
+    def _all_voters_are_whole(self) -> bool:
+        return all(self._world.machines[node_id].is_whole for node_id in self._world.controllers)
+
+    def stop_everybody(self) -> None:
+        """The whole cluster goes down, and comes back in any order."""
+        loses_power = self._climate.flush is Flush.COMMIT and self._schedule.happens(0.5)
+        fault = "loss of power everywhere" if loses_power else "crash of everybody"
+        for machine in self._world.machines.values():
+            if machine.is_up:
+                self._struck(fault, machine)
+                (machine.lose_power if loses_power else machine.crash)()
+            self._schedule.after(self._chance.randint(1, 2500), machine.start)
+
+    def pause(self) -> None:
+        machine = self._pick()
+        if machine.is_up:
+            self._struck("pause", machine)
+            machine.pause()
+            self._schedule.after(self._chance.choice([50, 400, 900, 2500]), machine.wake)
+
+    def crash_client(self) -> None:
+        producer = self._chance.choice(self._world.producers[1:])
+        if producer.is_up and not producer.is_done:
+            self._schedule.fired["crash of a producer"] += 1
+            producer.crash()
+            self._schedule.after(self._chance.choice([5, 500, 2500]), producer.start)
+
+    # The network
+
+    def part_one_way(self) -> None:
+        machine = self._pick()
+        self._struck("partition one way", machine)
+        others = [other for other in self._world.machines if other != machine.node_id]
+        for other in self._chance.sample(others, self._chance.randint(1, len(others))):
+            if self._schedule.happens(0.5):
+                self._world.network.cut(machine.node_id, other)
+            else:
+                self._world.network.cut(other, machine.node_id)
+        self._heal_later()
+
+    def part_both_ways(self) -> None:
+        """Part a machine, and perhaps some others with it, from all the rest."""
+        machine = self._pick()
+        self._struck("partition both ways", machine)
+        others = [other for other in self._world.machines if other != machine.node_id]
+        apart = {machine.node_id, *self._chance.sample(others, self._chance.randint(0, len(others) - 1))}
+        clients = [client.name for client in self._world._clients() if self._schedule.happens(0.3)]
+        for source in (*self._world.machines, *clients):
+            for target in (*self._world.machines, *clients):
+                if (source in apart) != (target in apart):
+                    self._world.network.cut(source, target)
+        self._heal_later()
+
+    def _heal_later(self) -> None:
+        self._schedule.after(self._chance.choice([100, 600, 1500, 3000]), self._world.network.heal)
+
+    # Disks
+
+    def _break(self, name: str, outcome: Outcome, **options: object) -> None:
+        machine = self._pick()
+        fault = CountedFault(outcome, lambda: self._struck(name, machine), skip=self._chance.randint(0, 10), **options)
+        machine.disk.break_once(fault)
+
+    def tear_write(self) -> None:
+        """The process dies with a part of a write done."""
+        self._break("torn write", Outcome.KILL, done_bytes=self._chance.choice([0, 1, 50]))
+
+    def fail_write(self) -> None:
+        self._break("failed write", Outcome.FAIL, on=CHANGES, done_bytes=self._chance.choice([0, 1, 50]))
+
+    def fail_flush(self) -> None:
+        self._break("failed flush", Outcome.FAIL, on=FLUSHES)
+
+    def fill_disk(self) -> None:
+        """There is no space for a while."""
+        machine = self._pick()
+        fault = CountedFault(
+            Outcome.FAIL,
+            lambda: self._struck("full disk", machine),
+            on=frozenset({Operation.WRITE}),
+            error_number=errno.ENOSPC,
+            is_lasting=True,
+            done_bytes=self._chance.choice([0, 20]),
+        )
+        machine.disk.break_once(fault)
+        self._schedule.after(self._chance.choice([50, 500, 2000]), lambda: machine.disk.mend_one(fault))
+
+    def lie(self) -> None:
+        """A disk says that it has flushed users' and transactions' logs, and has not; then its machine loses power."""
+        machine = self._pick()
+        machine.disk.lies_about = machine.lies_about
+        self._schedule.after(self._chance.choice([300, 1000]), lambda: self._lose_lied(machine))
+
+    def _lose_lied(self, machine: "SimulatedMachine") -> None:
+        disk = machine.disk
+        if not self.is_over and disk.lies and machine.is_up and self._can_lose_one(machine):
+            self._struck("lying flush, then loss of power", machine)
+            machine.lose_power()
+            self._schedule.after(self._chance.choice([5, 500, 3000]), machine.start)
+        disk.tell_the_truth()
+
+    # What people do
+
+    def delete_records(self) -> None:
+        """Somebody deletes the beginning of a log, which a follower that is away may still need."""
+        partition = self._chance.choice(self._world.user_partitions)
+        end = self._world.watch.partitions[partition].committed_end
+        self._schedule.fired["records deleted"] += 1
+        self._world.operator.delete_records(partition, max(end - self._chance.randint(0, 8), 0))
+
+    def elect_preferred(self) -> None:
+        self._schedule.fired["preferred leaders asked for"] += 1
+        self._world.operator.elect_preferred()
+
+    def move(self) -> None:
+        partition = self._chance.choice(list(self._world.watch.partitions))
+        state = self._world.watch.partitions[partition].state
+        assert state is not None
+        size = len(state.replicas) - len(state.adding) if state.adding else len(state.replicas)
+        self._schedule.fired["move asked for"] += 1
+        target = self._chance.sample(list(self._world.machines), min(size, len(self._world.machines)))
+        self._world.operator.move(partition, tuple(target))
+
+
+FAULTS: dict[str, Callable[[Faults], None]] = {
+    "crash": Faults.crash,
+    "lose power": Faults.lose_power,
+    "replace machine": Faults.replace_machine,
+    "stop everybody": Faults.stop_everybody,
+    "pause": Faults.pause,
+    "crash client": Faults.crash_client,
+    "part one way": Faults.part_one_way,
+    "part both ways": Faults.part_both_ways,
+    "tear write": Faults.tear_write,
+    "fail write": Faults.fail_write,
+    "fail flush": Faults.fail_flush,
+    "fill disk": Faults.fill_disk,
+    "lie": Faults.lie,
+    "delete records": Faults.delete_records,
+    "elect preferred": Faults.elect_preferred,
+    "move": Faults.move,
+}

@@ -1,0 +1,236 @@
+"""What must always be so with one partition, and the history of it."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import PartitionLog
+from eagleray.broker.replication.replica import PartitionReplica
+from eagleray.protocol.records import RecordBatch
+from tests.simulation.schedule import Schedule, Violation
+from tests.support.batches import whole_batches
+
+READ_BYTES = 2**20
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A record as it is in the log."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """A batch that some replica's high watermark has passed: from then on it is there, everywhere, for good."""
+
+    next_offset: int
+    epoch: int
+    crc: int
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    is_transactional: bool
+    commits: bool | None = None
+    """Of a marker: whether it commits."""
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What is never there twice."""
+        return self.producer_id, self.producer_epoch, self.sequence
+
+
+class _Seen:
+    """What was last seen of a log in one process of a node."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self.high_watermark = log.high_watermark
+        self.start_offset = log.log_start_offset
+        self.checked_offset = log.log_start_offset
+        self.leader_epoch = -1
+        self.incarnation = -1
+
+
+class PartitionWatch:
+    """The invariants of one partition. `committed` has every batch that was ever below a high watermark."""
+
+    def __init__(self, partition: TopicPartition, schedule: Schedule) -> None:
+        self.partition = partition
+        self._schedule = schedule
+        self.state: PartitionImage | None = None
+        self.committed: dict[int, Committed] = {}
+        self.records: dict[int, tuple[Kept, ...]] = {}
+        self.markers: set[tuple[int, int, bool]] = set()
+        self.committed_end = 0
+        self.new: list[int] = []
+        """The base offsets of what was committed since somebody has last looked at them."""
+        self._last_base_offset = -1
+        self._leaders: dict[int, int] = {}
+        self._ack_epoch = -1
+        self._seen: dict[int, _Seen] = {}
+        self._told: dict[tuple[int, int, int], int] = {}
+
+    def _fail(self, message: str) -> None:
+        raise Violation(f"{self.partition}: {message}")
+
+    # What the controller says
+
+    def changed(self, after: PartitionImage) -> None:
+        """Take another state of the partition, which the quorum has committed."""
+        before, self.state = self.state, after
+        if before is None:
+            return
+        fired = self._schedule.fired
+        if after.leader_epoch < before.leader_epoch or after.partition_epoch < before.partition_epoch:
+            self._fail(f"an epoch fell: {before} became {after}")
+        if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
+            self._fail(f"two leaders have epoch {after.leader_epoch}: {before.leader} and {after.leader}")
+        if not set(after.isr) <= set(after.replicas) or (after.leader != NO_NODE and after.leader not in after.isr):
+            self._fail(f"the leader, or one in sync, keeps it not: {after}")
+        fired["in-sync set shrunk"] += len(after.isr) < len(before.isr)
+        fired["in-sync set grown"] += len(after.isr) > len(before.isr)
+        fired["leader elected"] += after.leader not in (NO_NODE, before.leader)
+        fired["partition without a leader"] += after.leader == NO_NODE != before.leader
+        fired["move completed"] += bool(before.removing or before.adding) and not (after.removing or after.adding)
+
+    # What leaders, producers and consumers say
+
+    def acknowledged(self, node_id: int, leader_epoch: int, base_offset: int) -> None:
+        """A leader says that a batch is safe."""
+        if leader_epoch < self._ack_epoch:
+            self._fail(f"node {node_id} acknowledges at epoch {leader_epoch}, after one of {self._ack_epoch} did")
+        self._ack_epoch = leader_epoch
+        self.leads(node_id, leader_epoch)
+        if base_offset >= self.committed_end:
+            self._fail(f"node {node_id} acknowledges offset {base_offset} beyond its high watermark")
+
+    def leads(self, node_id: int, leader_epoch: int) -> None:
+        if self._leaders.setdefault(leader_epoch, node_id) != node_id:
+            self._fail(f"nodes {self._leaders[leader_epoch]} and {node_id} lead at epoch {leader_epoch}")
+
+    def was_told(self, told: tuple[int, int, int], count: int, base_offset: int) -> None:
+        """A producer was told that its batch, by producer, epoch and sequence, is safe."""
+        found = self.committed.get(base_offset)
+        if found is None or (found.key, found.next_offset) != (told, base_offset + count):
+            self._fail(f"a producer was told {base_offset} for {told}, where {found} is")
+        self._told[told] = base_offset
+
+    def found(self, batch: RecordBatch) -> Committed:
+        """A consumer was given a batch."""
+        found, base_offset = committed_of(batch), batch.header.base_offset
+        if self.committed.get(base_offset) != found:
+            self._fail(f"a consumer read at {base_offset} what is not committed there")
+        return found
+
+    # After every step
+
+    def look_at(self, node_id: int, incarnation: int, log: PartitionLog, replica: PartitionReplica | None) -> None:
+        seen = self._seen.get(node_id)
+        if seen is None or seen.log is not log or log.log_start_offset < seen.start_offset:
+            # It is a new process, or its log has lost everything and begins anew.
+            seen = self._seen[node_id] = _Seen(log)
+        if not log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset:
+            self._fail(f"node {node_id}: the offsets of its log are out of order")
+        if log.high_watermark < seen.high_watermark:
+            self._fail(f"node {node_id}: the high watermark fell from {seen.high_watermark} to {log.high_watermark}")
+        seen.high_watermark, seen.start_offset = log.high_watermark, log.log_start_offset
+        if replica is not None:
+            if seen.incarnation == incarnation and replica.leader_epoch < seen.leader_epoch:
+                self._fail(f"node {node_id}: its leader epoch fell")
+            seen.incarnation, seen.leader_epoch = incarnation, replica.leader_epoch
+            if replica.leader is not None:
+                self.leads(node_id, replica.leader.leader_epoch)
+        if seen.checked_offset < log.high_watermark:
+            self._look_at_new(node_id, seen)
+
+    def _look_at_new(self, node_id: int, seen: _Seen) -> None:
+        """Compare what has come below a replica's high watermark with what everybody else has there."""
+        log = seen.log
+        offset = max(seen.checked_offset, log.log_start_offset)
+        while offset < log.high_watermark:
+            for batch in whole_batches(log.read_for_replica(offset, max_bytes=READ_BYTES)):
+                if batch.header.next_offset <= log.high_watermark:
+                    self._commit(node_id, batch)
+                    offset = batch.header.next_offset
+                else:
+                    offset = max(offset, log.high_watermark)
+        seen.checked_offset = offset
+
+    def _commit(self, node_id: int, batch: RecordBatch) -> None:
+        base_offset, found = batch.header.base_offset, committed_of(batch)
+        if base_offset >= self.committed_end:
+            self.committed[base_offset] = found
+            self.committed_end = found.next_offset
+            self._last_base_offset = base_offset
+            self.new.append(base_offset)
+            if found.commits is None:
+                self.records[base_offset] = tuple(kept_of(batch))
+            else:
+                self.markers.add((found.producer_id, found.producer_epoch, found.commits))
+        elif self.committed.get(base_offset) != found:
+            self._fail(
+                f"node {node_id} has {found} below its high watermark at {base_offset}, where "
+                f"{self.committed.get(base_offset)} was committed"
+            )
+
+    def check_in_sync(self, node_id: int, log: PartitionLog) -> None:
+        """Whoever may be elected has everything that was ever committed."""
+        if not self.committed:
+            return
+        has_it = log.log_end_offset >= self.committed_end
+        if has_it and log.log_start_offset < self.committed_end:
+            has_it = log.epochs.epoch_at(self.committed_end - 1) == self.committed[self._last_base_offset].epoch
+        if not has_it:
+            self._fail(f"node {node_id} is in sync, but lacks committed offsets up to {self.committed_end}")
+
+    # In the end
+
+    def finish(self, logs: Iterable[PartitionLog]) -> None:
+        """After healing: all logs are equal, everything told is there, and nothing is there twice."""
+        logs = list(logs)
+        start_offset = max(log.log_start_offset for log in logs)
+        contents = [_contents(log, start_offset) for log in logs]
+        if any(content != contents[0] for content in contents):
+            self._fail("the logs differ in the end")
+        seen: dict[tuple[int, int, int], int] = {}
+        for base_offset, found in self.committed.items():
+            if found.commits is None and found.producer_id >= 0:
+                if found.key in seen:
+                    self._fail(f"batch {found.key} is at {seen[found.key]} and at {base_offset}")
+                seen[found.key] = base_offset
+        if any(seen.get(key) != offset for key, offset in self._told.items()):
+            self._fail("a batch that a producer was told of is not where it was")
+
+
+def committed_of(batch: RecordBatch) -> Committed:
+    header = batch.header
+    marker = batch.end_transaction_marker() if header.is_control else None
+    return Committed(
+        header.next_offset,
+        header.partition_leader_epoch,
+        header.crc,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.is_transactional,
+        None if marker is None else marker.commit,
+    )
+
+
+def kept_of(batch: RecordBatch) -> Iterator[Kept]:
+    for record in batch.records():
+        key, value = record.key, record.value
+        yield Kept(record.offset, None if key is None else bytes(key), None if value is None else bytes(value))
+
+
+def _contents(log: PartitionLog, start_offset: int) -> tuple[int, bytes]:
+    data, offset = b"", start_offset
+    while offset < log.log_end_offset:
+        batches = whole_batches(log.read_for_replica(offset, max_bytes=READ_BYTES))
+        data += b"".join(bytes(batch.view) for batch in batches)
+        offset = batches[-1].header.next_offset
+    return log.log_end_offset, data

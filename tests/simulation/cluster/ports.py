@@ -1,0 +1,79 @@
+"""What a simulated node has in place of the operating system and of Ray."""
+
+import posixpath
+from collections.abc import Callable
+from typing import Any
+
+from eagleray.actors.disk import Lock
+from tests.support.faults import Fault
+from tests.support.simulated_disk import SimulatedDisk
+
+
+class NoLock:
+    """There is one process at a time on a simulated machine."""
+
+    def release(self) -> None:
+        pass
+
+
+class MachineDisk(SimulatedDisk):
+    """A simulated disk with what nodes need beyond a file system."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lies_about: Callable[[str], bool] | None = None
+        self.lies = 0
+
+    def flush_is_a_lie(self, path: str) -> bool:
+        """Whether this flush does nothing, and says that all is well."""
+        is_lie = self.lies_about is not None and self.lies_about(path)
+        self.lies += is_lie
+        return is_lie
+
+    def tell_the_truth(self) -> None:
+        """Flush from now on."""
+        self.lies_about, self.lies = None, 0
+
+    def mend_one(self, fault: Fault) -> None:
+        """Have a fault no more, if it is still there."""
+        self._faults = [each for each in self._faults if each is not fault]
+
+    def heal(self) -> None:
+        """Have no faults any more, of any kind."""
+        self.mend()
+        self.tell_the_truth()
+
+    @property
+    def is_process_dead(self) -> bool:
+        return self._is_process_dead
+
+    def lock(self, path: str) -> Lock:
+        self.make_directories(posixpath.dirname(path))
+        return NoLock()
+
+    def remove_tree(self, path: str) -> None:
+        for name in sorted(name for name in self._names if name.startswith(f"{path}/")):
+            self.remove(name)
+        self._directories = {each for each in self._directories if each != path and not each.startswith(f"{path}/")}
+
+    def sync(self, path: str) -> None:
+        """Nothing is promised, and nothing is done."""
+
+    def lose_power(self, keeps: Any) -> None:
+        super().lose_power(keeps)
+        for name in self._names:
+            # What was removed and not flushed is back, with the directory that it was in.
+            self.make_directories(posixpath.dirname(name))
+
+
+class NoSupervisor:
+    """Nobody starts or stops nodes in a simulated world but the world."""
+
+    def actor_of(self, node_id: int) -> Any:
+        raise LookupError(node_id)
+
+    def start_nodes(self, nodes: Any) -> None:
+        raise AssertionError("no topic has nodes of its own")
+
+    def stop_nodes(self, node_ids: Any) -> None:
+        raise AssertionError("no topic has nodes of its own")

@@ -1,0 +1,125 @@
+"""A consumer of a simulated cluster, and whoever sets the cluster up and moves things about."""
+
+from typing import TYPE_CHECKING
+
+from eagleray.actors.controller_finder import ControllerFinder
+from eagleray.broker.controller.events import (
+    CreateTopics,
+    ElectLeaders,
+    NewTopic,
+    PartitionMove,
+    PlannedNode,
+    PlanNodes,
+    ReassignPartitions,
+)
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import Isolation
+from eagleray.broker.partitions.events import DeleteRecords, Fetch, FetchPartition
+from eagleray.protocol.errors import ErrorCode
+from tests.simulation.cluster.client import Client
+from tests.simulation.schedule import Violation
+from tests.support.batches import whole_batches
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.world import World
+
+
+class Reader(Client):
+    """Reads committed records of one partition from whoever says that it leads, in order, and never goes back."""
+
+    def __init__(self, world: "World", partition: TopicPartition) -> None:
+        super().__init__(world, f"reader of {partition}")
+        self.partition = partition
+        self.offset = 0
+
+    async def run(self) -> None:
+        while True:
+            await self.think(120)
+            target = self.leader_of(self.partition) if self.world.schedule.happens(0.8) else self.any_node()
+            wanted = (FetchPartition(self.partition, self.offset, 1000),)
+            reply = await self.ask(target, Fetch, wanted, Isolation.READ_COMMITTED, 50)
+            if reply is None:
+                await self.look_around()
+                continue
+            (found,) = reply.partitions
+            if found.error_code is ErrorCode.NONE:
+                self._take(found)
+            elif found.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                if found.log_start_offset <= self.offset and found.log_start_offset >= 0:
+                    raise Violation(f"{self.name} is at {self.offset}, and was told that this is out of range: {found}")
+                await self.look_around()
+            else:
+                await self.look_around()
+
+    def _take(self, found: object) -> None:
+        self.offset = max(self.offset, found.log_start_offset)
+        for batch in whole_batches(found.records):
+            self.world.watch.was_read(self.partition, batch, found.aborted_transactions)
+            if batch.header.base_offset > self.offset:
+                raise Violation(f"{self.name} is at {self.offset} and was given {batch.header.base_offset}")
+            self.offset = max(self.offset, batch.header.next_offset)
+
+
+class Operator(Client):
+    """Plans the nodes and creates the topics, and then does what it is told, without looking at what comes of it."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world, "operator")
+        self._orders: list[tuple[object, ...]] = []
+
+    async def run(self) -> None:
+        controller = ControllerFinder(self.peers, self.world.controllers, patience_s=0.5)
+        plan = tuple(
+            PlannedNode(machine.node_id, machine.spec.roles, machine=machine.spec.machine)
+            for machine in self.world.machines.values()
+        )
+        await self._until_done(controller, PlanNodes, plan)
+        while not await self._has_created(controller):
+            await self.think(100)
+        self.is_done = True
+        while True:
+            await self.think(50)
+            while self._orders:
+                message_type, *fields = self._orders.pop(0)
+                if message_type is DeleteRecords:
+                    await self.look_around()
+                    await self.ask(self.leader_of(fields[0]), DeleteRecords, *fields)
+                else:
+                    controller.ask(lambda reply: None, message_type, *fields)
+
+    async def _until_done(self, controller: ControllerFinder, message_type: object, *fields: object) -> None:
+        while True:
+            reply = await self._call(controller, message_type, *fields)
+            if reply is not None and reply.error_code is ErrorCode.NONE:
+                return
+            await self.think(100)
+
+    async def _has_created(self, controller: ControllerFinder) -> bool:
+        climate = self.world.climate
+        configs = {
+            "min.insync.replicas": str(climate.least_in_sync),
+            "segment.bytes": "2048",
+            "index.interval.bytes": "200",
+            "flush": climate.flush.value,
+        }
+        topic = NewTopic(self.world.topic, len(self.world.user_partitions), climate.replication_factor, configs)
+        reply = await self._call(controller, CreateTopics, (topic,))
+        done = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
+        return reply is not None and all(result.error_code in done for result in reply.results)
+
+    async def _call(self, controller: ControllerFinder, message_type: object, *fields: object) -> object:
+        try:
+            return await controller.call(message_type, *fields)
+        except Exception:  # noqa: BLE001 - nobody has answered
+            return None
+
+    # Orders
+
+    def move(self, partition: TopicPartition, target: tuple[int, ...]) -> None:
+        self._orders.append((ReassignPartitions, (PartitionMove(partition, target),)))
+
+    def elect_preferred(self) -> None:
+        self._orders.append((ElectLeaders, None))
+
+    def delete_records(self, partition: TopicPartition, before_offset: int) -> None:
+        self._orders.append((DeleteRecords, partition, before_offset, 500))

@@ -1,0 +1,64 @@
+"""What a node is at the moment when something goes wrong with it: the table of faults by states."""
+
+from typing import TYPE_CHECKING
+
+from eagleray.actors.controller import ControllerShell
+from tests.simulation.cluster.watch import TRANSACTIONS
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.machine import SimulatedMachine
+    from tests.simulation.cluster.world import World
+
+LEADER = "leader"
+IN_SYNC = "follower in sync"
+OUT_OF_SYNC = "follower out of sync"
+CONTROLLER = "controller"
+COORDINATOR = "coordinator"
+STATES = (LEADER, IN_SYNC, OUT_OF_SYNC, CONTROLLER, COORDINATOR)
+
+
+def cell(fault: str, state: str) -> str:
+    """How a cell of the table is counted."""
+    return f"{fault} | {state}"
+
+
+class States:
+    """Tells what nodes are, and counts what strikes them by that."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def of(self, machine: "SimulatedMachine") -> list[str]:
+        """Everything that a node is now; a node that is down is nothing."""
+        node = machine.node
+        if node is None:
+            return []
+        found = []
+        states = [watch.state for watch in self._world.watch.partitions.values() if watch.state is not None]
+        kept = [state for state in states if machine.node_id in state.replicas]
+        if any(node.replicas.leader(partition) is not None for partition in self._world.user_partitions):
+            found.append(LEADER)
+        if any(machine.node_id in state.isr and state.leader != machine.node_id for state in kept):
+            found.append(IN_SYNC)
+        if any(machine.node_id not in state.isr for state in kept):
+            found.append(OUT_OF_SYNC)
+        shell = machine.shell(ControllerShell)
+        if shell is not None and shell._machine is not None:
+            found.append(CONTROLLER)
+        if node.replicas.leader(TRANSACTIONS) is not None:
+            found.append(COORDINATOR)
+        return found
+
+    def struck(self, fault: str, machine: "SimulatedMachine") -> None:
+        """Count a fault that strikes a node."""
+        fired = self._world.schedule.fired
+        fired[fault] += 1
+        for state in self.of(machine):
+            fired[cell(fault, state)] += 1
+
+    def struck_sender(self, fault: str, source: object) -> None:
+        """Count what goes wrong with a message of a node; the network has counted the fault itself."""
+        machine = self._world.machines.get(source)  # type: ignore[call-overload]
+        if machine is not None:
+            for state in self.of(machine):
+                self._world.schedule.fired[cell(fault, state)] += 1
