@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from eagleray.actors.disk import PartitionLocked
+from eagleray.actors.heartbeats import Heartbeats
 from eagleray.actors.logs import Logs
 from eagleray.actors.messages import Misdirected, PushRecords, RecordsPushed
 from eagleray.actors.settings import replication_config
 from eagleray.actors.shell import Host
-from eagleray.broker.controller.events import ChangeIsr, NodeBeat
+from eagleray.broker.controller.events import ChangeIsr
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.machines import has_several_machines
 from eagleray.broker.controller.topics import PartitionImage, TopicImage
@@ -20,7 +21,6 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogError
 from eagleray.broker.replication.electing import Rules
 from eagleray.broker.replication.events import (
-    Heartbeat,
     LeaderEffect,
     ProposeIsr,
     Push,
@@ -31,7 +31,6 @@ from eagleray.broker.replication.events import (
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.replica import PartitionReplica
-from eagleray.protocol.errors import ErrorCode
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ class LeadingRole(Protocol):
 class Replicas:
     """Keeps the replicas that the metadata gives to its node, and tells the roles which of them they lead.
 
-    Owns: the logs, a `PartitionReplica` for each in this life of the node, and the lease that lets its leaders
+    Owns: the logs, a `PartitionReplica` for each in this life of the node, and the heartbeats that let its leaders
     acknowledge. A log of a user's partition is opened when the node is to keep it. One of an internal topic, of which
     there are many that are never used, is opened when it has files, somebody writes to it, a leader pushes to it, or a
     replica of it has to catch up. What cannot be opened is tried again with every tick. A log that fails gives up this
@@ -70,7 +69,7 @@ class Replicas:
         self._is_lazy = is_lazy
         self._config = replication_config(host.spec.settings)
         self.logs = Logs(host.spec.data_dir, host.spec.settings, host.disk)
-        self.lease = Lease(self._config)
+        self._heartbeats = Heartbeats(host, self._config, self._hand_over)
         self._roles: dict[str, LeadingRole] = {}
         self._role_of_others: LeadingRole | None = None
         self._replicas: dict[TopicPartition, PartitionReplica] = {}
@@ -79,10 +78,13 @@ class Replicas:
         self._unopened: set[TopicPartition] = set()
         self._early: list[tuple[int, PushRecords]] = []
         self._rules: dict[str, tuple[dict[str, str], int]] = {}
-        self._next_beat_ms = 0
-        self._has_others = False
         self.loading: set[TopicPartition] = set()
         """Partitions that are read off the loop, whose logs nobody may touch meanwhile."""
+
+    @property
+    def lease(self) -> Lease:
+        """What lets the leaders of this node acknowledge, in this life."""
+        return self._heartbeats.lease
 
     def serve(self, role: LeadingRole, topic: str | None = None) -> None:
         """Have a role told of the partitions of a topic, or of all topics that no other role has."""
@@ -105,14 +107,12 @@ class Replicas:
         self._replicas.clear()
         self._pushing.clear()
         self._early.clear()
-        self.lease = Lease(self._config)
-        self._next_beat_ms = 0
+        self._heartbeats.begin_life()
 
     def metadata_changed(self, previous: MetadataImage) -> None:
         """Keep what this node is to keep, at the epochs that it is to keep it, and let go of the rest."""
         image = self._host.image
-        # On one machine nobody could take over from anybody, so nobody has to show that it is alive.
-        self._has_others = has_several_machines(image)
+        self._heartbeats.are_needed = has_several_machines(image)
         kept = {
             partition: state for partition in image.kept_by(self._host.spec.node_id) if (state := image.find(partition))
         }
@@ -320,9 +320,7 @@ class Replicas:
             self._try_to_begin(partition)
         for partition in [*self._pushing]:
             self._tell(partition, lambda leader: leader.tick(steady_ms))
-        if self._has_others and host.is_registered and steady_ms >= self._next_beat_ms:
-            self._next_beat_ms = steady_ms + self._config.broker_heartbeat_interval_ms
-            self._beat(steady_ms)
+        self._heartbeats.tick(steady_ms, self._resigned)
         if not self.loading:
             self.logs.housekeep(host.now_ms())
 
@@ -332,29 +330,14 @@ class Replicas:
                 self._host.answer(Misdirected(message.request_id))
         self._early = [(until_ms, message) for until_ms, message in self._early if until_ms > steady_ms]
 
-    def _beat(self, steady_ms: int) -> None:
-        resigned = tuple(replica.resigned for replica in self._replicas.values() if replica.resigned is not None)
-        heartbeat = Heartbeat(self._host.spec.node_id, self._host.incarnation, steady_ms, resigned)
-        on_reply = partial(self._on_beat, self.lease)
-        # Who waits for long on one that is gone loses the lease before another is asked.
-        self._host.controller.ask(on_reply, NodeBeat, heartbeat, patience_s=self._config.leader_lease_ms / 4000)
-
-    def _on_beat(self, lease: Lease, reply: Any) -> None:  # noqa: ANN401 - NodeBeatAnswered, or None
-        if reply is None or lease is not self.lease or reply.answer.error_code is ErrorCode.NOT_CONTROLLER:
-            return
-        lease.answered(reply.answer)
-        if lease.is_over:
-            _log.warning("node %s was given up by the controller, and begins anew", self._host.spec.node_id)
-            self._host.begin_life()
-            return
-        for asked in reply.answer.resign:
-            self._hand_over(asked)
+    def _resigned(self) -> list[Resigned]:
+        return [replica.resigned for replica in self._replicas.values() if replica.resigned is not None]
 
     def _hand_over(self, asked: Resigned) -> None:
         leader = self._led.get(asked.partition)
         if leader is not None and leader.leader_epoch == asked.leader_epoch:
             self._resign(asked.partition)
-            self._next_beat_ms = 0
+            self._heartbeats.hurry()
 
     def close(self) -> None:
         """Close the logs."""
