@@ -4,6 +4,7 @@ import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from eagleray.actors.metadata_quorum import METADATA_PARTITION
 from eagleray.broker.log import Flush
 from tests.simulation.cluster.states import STATES
 from tests.simulation.cluster.watch import TRANSACTIONS
@@ -77,7 +78,7 @@ class Faults:
     def lose_power(self) -> None:
         """Without flushes only where what one machine loses is elsewhere; with them anywhere."""
         machine = self._pick()
-        if machine.is_up and (self._climate.flush is Flush.COMMIT or self._can_lose_one(machine)):
+        if machine.is_up and (self._flushes_count() or self._can_lose_one(machine)):
             self._struck("loss of power", machine)
             machine.lose_power()
             self._schedule.after(self._chance.choice([5, 100, 500, 1500, 3000]), machine.start)
@@ -90,6 +91,11 @@ class Faults:
             machine.replace_disk()
             self._schedule.after(self._chance.choice([5, 500, 3000]), machine.start)
 
+    def _flushes_count(self) -> bool:
+        """Whether everything is flushed before it is acknowledged, by disks that do not lie."""
+        disks = [machine.disk for machine in self._world.machines.values()]
+        return self._climate.flush is Flush.COMMIT and not any(disk.has_lied or disk.is_rotten for disk in disks)
+
     def _can_lose_one(self, machine: "SimulatedMachine") -> bool:
         """Whether others are in sync with all that it has, and nobody is still about to tell what it has lost."""
         for partition, watch in self._world.watch.partitions.items():
@@ -97,14 +103,15 @@ class Faults:
             least = 2 if partition == TRANSACTIONS else self._climate.least_in_sync
             if state is not None and machine.node_id in state.isr and min(least, len(state.isr)) < 2:
                 return False
-        return not any(other.may_have_lost for other in self._world.machines.values())
+        others = [other for other in self._world.machines.values() if other is not machine]
+        return not machine.may_have_lost and not any(other.has_doubts for other in others)
 
     def _all_voters_are_whole(self) -> bool:
         return all(self._world.machines[node_id].is_whole for node_id in self._world.controllers)
 
     def stop_everybody(self) -> None:
         """The whole cluster goes down, and comes back in any order."""
-        loses_power = self._climate.flush is Flush.COMMIT and self._schedule.happens(0.5)
+        loses_power = self._flushes_count() and self._schedule.happens(0.5)
         fault = "loss of power everywhere" if loses_power else "crash of everybody"
         for machine in self._world.machines.values():
             if machine.is_up:
@@ -193,12 +200,18 @@ class Faults:
         self._schedule.after(self._chance.choice([300, 1000]), lambda: self._lose_lied(machine))
 
     def _lose_lied(self, machine: "SimulatedMachine") -> None:
-        disk = machine.disk
-        if not self.is_over and disk.lies and machine.is_up and self._can_lose_one(machine):
+        if not self.is_over and machine.disk.has_lied and machine.is_up and self._can_lose_one(machine):
             self._struck("lying flush, then loss of power", machine)
             machine.lose_power()
             self._schedule.after(self._chance.choice([5, 500, 3000]), machine.start)
-        disk.tell_the_truth()
+        machine.disk.tell_the_truth()
+
+    def rot(self) -> None:
+        """A disk changes a bit that was at rest, where others have what it was."""
+        machine = self._pick()
+        if machine.is_up and self._can_lose_one(machine):
+            if machine.disk.rot_closed(str(METADATA_PARTITION), self._chance):
+                self._struck("bit rot", machine)
 
     # What people do
 
@@ -237,6 +250,7 @@ FAULTS: dict[str, Callable[[Faults], None]] = {
     "fail flush": Faults.fail_flush,
     "fill disk": Faults.fill_disk,
     "lie": Faults.lie,
+    "rot": Faults.rot,
     "delete records": Faults.delete_records,
     "elect preferred": Faults.elect_preferred,
     "move": Faults.move,

@@ -102,6 +102,11 @@ class SimulatedMachine:
         return self.loop is not None
 
     @property
+    def has_doubts(self) -> bool:
+        """Whether others have to have what it has: it may be gone already, or go with the next loss of power."""
+        return self.may_have_lost or self.disk.has_lied or self.disk.is_rotten
+
+    @property
     def is_whole(self) -> bool:
         """Whether the disk has everything that this voter has said."""
         return read_ballot(self.disk, f"{DATA}/logs/{METADATA_PARTITION}/quorum-state").is_whole

@@ -135,7 +135,8 @@ class Watch:
             log = machine.log_of(partition)
             if log is None:
                 continue
-            watch.look_at(machine.node_id, node.incarnation, log, node.replicas._replicas.get(partition))
+            replica = node.replicas._replicas.get(partition)
+            watch.look_at(machine.node_id, node.incarnation, log, replica, is_rotten=machine.disk.is_rotten)
             if watch.new:
                 self._committed(watch)
                 self._check_all_in_sync(partition)
