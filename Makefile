@@ -63,7 +63,7 @@ bench-spark: setup ## Measure beside Spark's own Kafka connector; PARTS="read-su
 torture: setup ## Kill actors and clients at random and check what is left; SECONDS=600 SEED=1
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-simulate: $(VENV)/.installed ## Simulate clusters in which everything goes wrong; SEEDS=10000 FIRST=0, SEED=42 for one again, WORLD=quorum
+simulate: $(VENV)/.installed ## Simulate clusters in which everything goes wrong; SEEDS=10000 FIRST=0, SEED=42 for one again, WORLD=partition or quorum
 	$(BIN)/python -m tests.simulation $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST))
 
 fuzz: fuzz-messages fuzz-records ## Look for bytes that break the codec; SECONDS=600 for longer

@@ -170,7 +170,7 @@ class Logs:
         self._upkeep = iter([*self._logs])
 
     def scrub(self, now_ms: int) -> TopicPartition | None:
-        """Look at one small piece of what is due to be looked at; return the partition whose log is damaged, if one is."""
+        """Look at one small piece of what is due; return the partition whose log is damaged, if one is."""
         if self._scrub is None:
             due = next((each for each in self._logs if self._next_scrub_ms.get(each, 0) <= now_ms), None)
             if due is None:

@@ -26,7 +26,7 @@ class Climate(msgspec.Struct, frozen=True):
 
     @classmethod
     def draw(cls, schedule: Schedule) -> "Climate":
-        from tests.simulation.cluster.faults import FAULTS  # noqa: PLC0415 - the faults know the climate
+        from tests.simulation.cluster.faults import FAULTS
 
         chance = schedule.chance
         weather = Weather(

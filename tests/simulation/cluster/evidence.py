@@ -31,7 +31,9 @@ def _everything(watch: PartitionWatch) -> tuple[FoundRecord, ...]:
 
 
 def _records(watch: PartitionWatch, base_offset: int) -> list[FoundRecord]:
-    return [FoundRecord(each.offset, (each.key or b"").decode(), each.value or b"") for each in watch.records[base_offset]]
+    return [
+        FoundRecord(each.offset, (each.key or b"").decode(), each.value or b"") for each in watch.records[base_offset]
+    ]
 
 
 def _committed(watch: PartitionWatch) -> tuple[FoundRecord, ...]:

@@ -209,9 +209,9 @@ class Faults:
     def rot(self) -> None:
         """A disk changes a bit that was at rest, where others have what it was."""
         machine = self._pick()
-        if machine.is_up and self._can_lose_one(machine):
-            if machine.disk.rot_closed(str(METADATA_PARTITION), self._chance):
-                self._struck("bit rot", machine)
+        may_rot = machine.is_up and self._can_lose_one(machine)
+        if may_rot and machine.disk.rot_closed(str(METADATA_PARTITION), self._chance):
+            self._struck("bit rot", machine)
 
     # What people do
 

@@ -80,7 +80,10 @@ class SimulatedNode(Node):
 
 
 class SimulatedMachine:
-    """One machine. What its node sends leaves at once; what comes while it is paused waits, while it is down is gone."""
+    """One machine. What its node sends leaves at once; what comes waits while it is paused, and is lost while it is down.
+
+    A process that ends by itself is started again soon, as Ray does it.
+    """
 
     def __init__(self, world: "World", spec: NodeSpec, clock: Clock) -> None:
         self.world = world

@@ -34,7 +34,9 @@ class MachineDisk(SimulatedDisk):
         for path in sorted(self._names):
             if path.endswith(".log") and suffix not in path:
                 directories.setdefault(posixpath.dirname(path), []).append(path)
-        closed = [path for paths in directories.values() for path in paths[:-1] if len(self._names[path].durable) > _HEADER]
+        closed = [
+            path for paths in directories.values() for path in paths[:-1] if len(self._names[path].durable) > _HEADER
+        ]
         if not closed:
             return False
         path = chance.choice(closed)

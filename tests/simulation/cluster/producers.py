@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
 
 PRODUCE_TIMEOUT_MS = 600
-FENCED = frozenset(
-    {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE}
-)
+FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE})
 """What a producer is told whose transaction was ended by others: it has been away for too long."""
 
 

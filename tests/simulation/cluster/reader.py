@@ -8,8 +8,8 @@ from eagleray.broker.controller.events import (
     ElectLeaders,
     NewTopic,
     PartitionMove,
-    PlanNodes,
     PlannedNode,
+    PlanNodes,
     ReassignPartitions,
 )
 from eagleray.broker.identities import TopicPartition

@@ -175,7 +175,9 @@ class World:
         return self.operator.is_done and all(self.watch.image.find(each) for each in self.watch.partitions)
 
     def _is_idle(self, until_ms: int) -> bool:
-        return all(producer.is_done for producer in self.producers) and self.schedule.now_ms > until_ms - TROUBLED_MS // 2
+        return (
+            all(producer.is_done for producer in self.producers) and self.schedule.now_ms > until_ms - TROUBLED_MS // 2
+        )
 
     def _heal(self) -> None:
         self.faults.is_over = True
