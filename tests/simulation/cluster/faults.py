@@ -92,9 +92,13 @@ class Faults:
             self._schedule.after(self._chance.choice([5, 500, 3000]), machine.start)
 
     def _flushes_count(self) -> bool:
-        """Whether everything is flushed before it is acknowledged, by disks that do not lie."""
-        disks = [machine.disk for machine in self._world.machines.values()]
-        return self._climate.flush is Flush.COMMIT and not any(disk.has_lied or disk.is_rotten for disk in disks)
+        """Whether everything is flushed before it is acknowledged, and all disks have what they were given.
+
+        A machine that boots says that it may have lost something, whatever it has flushed, and is out of all in-sync
+        sets. So one that has really lost something has to have said so before, or it may be left as the last one in.
+        """
+        machines = self._world.machines.values()
+        return self._climate.flush is Flush.COMMIT and not any(machine.has_doubts for machine in machines)
 
     def _can_lose_one(self, machine: "SimulatedMachine") -> bool:
         """Whether others are in sync with all that it has, and nobody is still about to tell what it has lost."""

@@ -80,7 +80,7 @@ class SimulatedNode(Node):
 
 
 class SimulatedMachine:
-    """One machine. What its node sends leaves at once; what comes waits while it is paused, and is lost while it is down.
+    """One machine. What its node sends leaves at once; what comes waits while it is paused, and is lost while down.
 
     A process that ends by itself is started again soon, as Ray does it.
     """

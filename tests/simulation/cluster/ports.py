@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from eagleray.actors.disk import Lock
+from eagleray.protocol.records import split_batches
 from tests.support.faults import Fault
 from tests.support.simulated_disk import Inode, SimulatedDisk
 
-_HEADER = 61
+_CRC_POSITION = 17
+"""From here on a checksum tells; the place of a batch comes before it."""
 
 
 class NoLock:
@@ -34,14 +36,14 @@ class MachineDisk(SimulatedDisk):
         for path in sorted(self._names):
             if path.endswith(".log") and suffix not in path:
                 directories.setdefault(posixpath.dirname(path), []).append(path)
-        closed = [
-            path for paths in directories.values() for path in paths[:-1] if len(self._names[path].durable) > _HEADER
-        ]
+        closed = [path for paths in directories.values() for path in paths[:-1] if self._names[path].cached]
         if not closed:
             return False
         path = chance.choice(closed)
         inode = self._names[path]
-        position = chance.randrange(_HEADER, len(inode.durable))
+        batch = chance.choice(split_batches(bytes(inode.cached), verify_crc=False))
+        start = bytes(inode.cached).index(bytes(batch.view))
+        position = start + chance.randrange(_CRC_POSITION, batch.header.size_bytes)
         self._rotten.append((inode, position, inode.cached[position]))
         self.rot(path, position, 1 << chance.randrange(8))
         return True
