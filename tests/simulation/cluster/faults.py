@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from eagleray.actors.metadata_quorum import METADATA_PARTITION
 from eagleray.broker.log import Flush
-from tests.simulation.cluster.states import STATES
+from tests.simulation.cluster.states import OUT_OF_SYNC, STATES
 from tests.simulation.cluster.watch import TRANSACTIONS
 from tests.support.faults import Fault, Operation, Outcome, Step
 
@@ -57,8 +57,11 @@ class Faults:
                 self._world.states.struck("clock of another speed", machine)
 
     def _pick(self) -> "SimulatedMachine":
-        """Choose a machine by what its node is, so that all states have their share."""
+        """Choose a machine by what its node is, so that all states have their share, the rare one most of all."""
         machines = list(self._world.machines.values())
+        lagging = [machine for machine in machines if OUT_OF_SYNC in self._world.states.of(machine)]
+        if lagging and self._schedule.happens(0.5):
+            return self._chance.choice(lagging)
         state = self._chance.choice(STATES)
         wanted = [machine for machine in machines if state in self._world.states.of(machine)]
         return self._chance.choice(wanted or machines)
@@ -76,12 +79,28 @@ class Faults:
             self._schedule.after(self._chance.choice([5, 100, 500, 1500, 3000]), machine.start)
 
     def lose_power(self) -> None:
+        self._perhaps_when_it_lags(self._pick(), self._lose_power)
+
+    def _lose_power(self, machine: "SimulatedMachine") -> None:
         """Without flushes only where what one machine loses is elsewhere; with them anywhere."""
-        machine = self._pick()
         if machine.is_up and (self._flushes_count() or self._can_lose_one(machine)):
             self._struck("loss of power", machine)
             machine.lose_power()
             self._schedule.after(self._chance.choice([5, 100, 500, 1500, 3000]), machine.start)
+
+    def _perhaps_when_it_lags(self, machine: "SimulatedMachine", act: "Callable[[SimulatedMachine], None]") -> None:
+        """Do something to a machine, now or after a pause that is long enough for others to go on without it."""
+        if self._schedule.happens(0.7):
+            act(machine)
+            return
+
+        def act_later() -> None:
+            if not self.is_over:
+                act(machine)
+            machine.wake()
+
+        machine.pause()
+        self._schedule.after(self._chance.choice([700, 1000]), act_later)
 
     def replace_machine(self) -> None:
         machine = self._pick()
@@ -201,7 +220,9 @@ class Faults:
         """A disk says that it has flushed users' and transactions' logs, and has not; then its machine loses power."""
         machine = self._pick()
         machine.disk.lies_about = machine.lies_about
-        self._schedule.after(self._chance.choice([300, 1000]), lambda: self._lose_lied(machine))
+        self._schedule.after(
+            self._chance.choice([300, 1000]), lambda: self._perhaps_when_it_lags(machine, self._lose_lied)
+        )
 
     def _lose_lied(self, machine: "SimulatedMachine") -> None:
         if not self.is_over and machine.disk.has_lied and machine.is_up and self._can_lose_one(machine):
