@@ -46,7 +46,7 @@ class ControllerFinder:
         self._peers = peers
         self._controllers = tuple(controllers)
         self._patience_s = patience_s
-        self._open: set[_Question] = set()
+        self._open: dict[_Question, None] = {}
         self.node_id = self._controllers[0]
         """The node that is asked first."""
 
@@ -58,7 +58,7 @@ class ControllerFinder:
             self._peers.ask(self.node_id, on_reply, message_type, *fields)
             return
         question = _Question(on_reply, message_type, fields, len(self._controllers))
-        self._open.add(question)
+        self._open[question] = None
         self._try(question, self.node_id, self._patience_s if patience_s is None else patience_s)
 
     async def call(self, message_type: Callable[..., Message], *fields: object, patience_s: float | None = None) -> Any:  # noqa: ANN401 - the answer that belongs to the message
@@ -114,7 +114,7 @@ class ControllerFinder:
             self._try(question, node_id, self._patience_s)
 
     def _close(self, question: _Question) -> None:
-        self._open.discard(question)
+        self._open.pop(question, None)
         if question.patience is not None:
             question.patience.cancel()
 

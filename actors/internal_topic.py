@@ -119,6 +119,8 @@ class InternalTopic:
             # What the last leader wrote may be undone as long as it is not replicated.
             while leader.is_leading and not leader.knows_high_watermark:
                 await asyncio.sleep(_REPLICATED_S)
+            if not leader.is_leading:
+                return False
             state = await self._read(partition, leader)
         if self._epochs.get(number) == epoch:
             self._post(self._loaded(number, epoch, state))

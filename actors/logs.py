@@ -13,13 +13,17 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogConfig, PartitionLog
 from eagleray.broker.log.compaction import Compaction
 from eagleray.broker.log.config import CONFIG_KEYS
-from eagleray.broker.log.errors import CompactionFailed, LogDamaged, LogOffline, LogWriteFailed
+from eagleray.broker.log.errors import CompactionFailed, LogDamaged, LogError, LogOffline, LogWriteFailed
+from eagleray.broker.log.scrubbing import Scrub
 
 _log = logging.getLogger(__name__)
 
 METADATA_FILE: Final = "partition.metadata"
 CHECKPOINT_INTERVAL_MS: Final = 60_000
-COMPACTION_STEP_BYTES: Final = 64 * 1024
+SCRUB_INTERVAL_MS: Final = 24 * 60 * 60 * 1000
+"""How often the closed part of each log is read, to find what its disk has changed by itself."""
+
+STEP_BYTES: Final = 64 * 1024
 """A few milliseconds of work: between two steps the role serves whoever waits."""
 
 
@@ -39,6 +43,8 @@ class Logs:
         self._compactions: dict[TopicPartition, Compaction] = {}
         self._next_upkeep_ms: dict[TopicPartition, int] = {}
         self._upkeep: Iterator[TopicPartition] = iter(())
+        self._scrub: tuple[TopicPartition, Scrub] | None = None
+        self._next_scrub_ms: dict[TopicPartition, int] = {}
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._logs
@@ -116,6 +122,12 @@ class Logs:
         self.close(partition)
         self._disk.remove_tree(self.directory_of(partition))
 
+    def discard(self, partition: TopicPartition) -> None:
+        """Remove the files of a log that is of no use any more, open or not."""
+        if partition in self._logs:
+            self.close(partition)
+        self._disk.remove_tree(self.directory_of(partition))
+
     def close_all(self) -> None:
         """Close every log."""
         for partition in [*self._logs]:
@@ -157,6 +169,27 @@ class Logs:
                 return
         self._upkeep = iter([*self._logs])
 
+    def scrub(self, now_ms: int) -> TopicPartition | None:
+        """Look at one small piece of what is due; return the partition whose log is damaged, if one is."""
+        if self._scrub is None:
+            due = next((each for each in self._logs if self._next_scrub_ms.get(each, 0) <= now_ms), None)
+            if due is None:
+                return None
+            self._next_scrub_ms[due] = now_ms + SCRUB_INTERVAL_MS
+            self._scrub = due, Scrub(self._logs[due])
+        partition, scrub = self._scrub
+        try:
+            if not scrub.step(STEP_BYTES):
+                self._scrub = None
+        except LogDamaged as error:
+            _log.error("%s: %s", partition, error)
+            self._scrub = None
+            return partition
+        except LogError as error:
+            _log.warning("%s could not be looked at: %s", partition, error)
+            self._scrub = None
+        return None
+
     def _keep(self, partition: TopicPartition, now_ms: int) -> None:
         log = self._logs[partition]
         if not log.is_online:
@@ -173,7 +206,7 @@ class Logs:
 
     def _step(self, partition: TopicPartition, compaction: Compaction) -> None:
         try:
-            has_more = compaction.step(COMPACTION_STEP_BYTES)
+            has_more = compaction.step(STEP_BYTES)
         except (CompactionFailed, LogDamaged, LogOffline) as error:
             _log.warning("the compaction of %s failed: %s", partition, error)
             has_more = False
@@ -183,3 +216,6 @@ class Logs:
     def _forget(self, partition: TopicPartition) -> None:
         self._compactions.pop(partition, None)
         self._next_upkeep_ms.pop(partition, None)
+        self._next_scrub_ms.pop(partition, None)
+        if self._scrub is not None and self._scrub[0] == partition:
+            self._scrub = None

@@ -18,7 +18,7 @@ from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.machines import has_several_machines
 from eagleray.broker.controller.topics import PartitionImage, TopicImage
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import LogError
+from eagleray.broker.log import LogDamaged, LogError
 from eagleray.broker.replication.electing import Rules
 from eagleray.broker.replication.events import (
     LeaderEffect,
@@ -61,7 +61,8 @@ class Replicas:
     acknowledge. A log of a user's partition is opened when the node is to keep it. One of an internal topic, of which
     there are many that are never used, is opened when it has files, somebody writes to it, a leader pushes to it, or a
     replica of it has to catch up. What cannot be opened is tried again with every tick. A log that fails gives up this
-    life of the node: what the others count on it to have may be gone.
+    life of the node: what the others count on it to have may be gone. So does one that its disk has damaged; it is
+    dropped as soon as nobody counts on it any more, and copied anew from the leader.
     """
 
     def __init__(self, host: Host, is_lazy: Callable[[str], bool]) -> None:
@@ -74,10 +75,11 @@ class Replicas:
         self._role_of_others: LeadingRole | None = None
         self._replicas: dict[TopicPartition, PartitionReplica] = {}
         self._led: dict[TopicPartition, ReplicationLeader] = {}
-        self._pushing: set[TopicPartition] = set()
+        self._pushing: dict[TopicPartition, None] = {}
         self._unopened: set[TopicPartition] = set()
         self._early: list[tuple[int, PushRecords]] = []
         self._rules: dict[str, tuple[dict[str, str], int]] = {}
+        self._damaged: set[TopicPartition] = set()
         self.loading: set[TopicPartition] = set()
         """Partitions that are read off the loop, whose logs nobody may touch meanwhile."""
 
@@ -102,8 +104,9 @@ class Replicas:
         """Forget who leads and follows: in another life of the node all of that begins anew."""
         for partition in [*self._led]:
             self._resign(partition)
-        for partition in [partition for partition in self.logs if not self.logs[partition].is_online]:
-            self.logs.close(partition)
+        for partition in [*self.logs]:
+            if partition in self._damaged or not self.logs[partition].is_online:
+                self.logs.close(partition)
         self._replicas.clear()
         self._pushing.clear()
         self._early.clear()
@@ -152,6 +155,9 @@ class Replicas:
     def _begin(self, partition: TopicPartition) -> PartitionReplica:
         """Open a replica, and let it take the part that the metadata give it."""
         host, topic = self._host, self._host.image.topics[partition.topic]
+        if partition in self._damaged and host.spec.node_id not in topic.partitions[partition.partition].isr:
+            self.logs.discard(partition)
+            self._damaged.discard(partition)
         log = self.logs.open(partition, topic.configs, topic.topic_id, now_ms=host.now_ms())
         replica = PartitionReplica(
             partition, host.spec.node_id, host.incarnation, log, lease=self.lease, config=self._config
@@ -178,7 +184,7 @@ class Replicas:
         """Let go of a replica, and remove its files unless another node of this machine keeps them."""
         self._resign(partition)
         self._replicas.pop(partition, None)
-        self._pushing.discard(partition)
+        self._pushing.pop(partition, None)
         if is_on_machine:
             self.logs.close(partition)
         else:
@@ -220,6 +226,15 @@ class Replicas:
     def failed(self, partition: TopicPartition) -> None:
         """Give this life up: what others count on this log to have may be gone."""
         _log.error("the log of %s has failed", partition)
+        self._host.begin_life(has_lost=True)
+
+    def damaged(self, partition: TopicPartition) -> None:
+        """Give this life up, and with it the log, where others have what it has lost; where none has, go on with it."""
+        state = self._host.image.find(partition)
+        if state is None or all(node_id == self._host.spec.node_id for node_id in state.isr):
+            _log.critical("the log of %s is damaged, and no other replica is in sync to repair it from", partition)
+            return
+        self._damaged.add(partition)
         self._host.begin_life(has_lost=True)
 
     # What followers and leaders tell each other
@@ -274,6 +289,10 @@ class Replicas:
         high_watermark = replica.log.high_watermark
         try:
             effects = act()
+        except LogDamaged as error:
+            _log.error("%s", error)
+            self.damaged(partition)
+            return
         except LogError as error:
             _log.error("%s", error)
             self.failed(partition)
@@ -294,9 +313,9 @@ class Replicas:
         elif leader is not None and replica.log.high_watermark > high_watermark:
             role.advanced(partition)
         if leader is not None and len(leader.state.replicas) > 1:
-            self._pushing.add(partition)
+            self._pushing[partition] = None
         else:
-            self._pushing.discard(partition)
+            self._pushing.pop(partition, None)
 
     def _resign(self, partition: TopicPartition) -> None:
         """Stop to lead a partition, if it is led here; whoever waits for it is told."""
@@ -323,6 +342,9 @@ class Replicas:
         self._heartbeats.tick(steady_ms, self._resigned)
         if not self.loading:
             self.logs.housekeep(host.now_ms())
+            damaged = self.logs.scrub(host.now_ms())
+            if damaged is not None:
+                self.damaged(damaged)
 
     def _refuse_early_pushes(self, steady_ms: int) -> None:
         for until_ms, message in self._early:

@@ -19,9 +19,10 @@ class ReplicationFollower:
     Persists: every batch before it answers, as durably as the log's settings say. It takes nothing from leaders of
     older epochs, and nothing behind an entry that differs. What the leader turns out not to have is cut off, but only
     when the leader has shown that it does not have it. Its high watermark is never beyond what agrees. Pushes may
-    come late, twice and in any order. On failure of the disk: KAFKA_STORAGE_ERROR, and it is unknown what the log has;
-    where the log went offline, its node gives this life of the replica up. After a restart: it knows nothing of
-    agreement, and has to be told by the controller which epoch to follow before it takes anything.
+    come late, twice and in any order. What is damaged is refused with CORRUPT_MESSAGE. On failure of the disk:
+    KAFKA_STORAGE_ERROR, and it is unknown what the log has; where the log went offline, its node gives this life of
+    the replica up. After a restart: it knows nothing of agreement, and has to be told by the controller which epoch to
+    follow before it takes anything.
     """
 
     def __init__(self, partition: TopicPartition, node_id: int, incarnation: int, log: PartitionLog) -> None:
@@ -47,7 +48,10 @@ class ReplicationFollower:
             return self._answer(push, ErrorCode.STALE_BROKER_EPOCH)
         try:
             return self._take(push, now_ms)
-        except (LogError, ProtocolError):
+        except ProtocolError:
+            # The leader's disk has changed it, or it was changed on its way; nobody gets it from here.
+            return self._answer(push, ErrorCode.CORRUPT_MESSAGE)
+        except LogError:
             return self._answer(push, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _is_current(self, push: Push) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import LogError, PartitionLog
+from eagleray.broker.log import LogDamaged, LogError, PartitionLog
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.divergence import epoch_before, find_agreement
 from eagleray.broker.replication.events import NO_LEADER_EPOCH, Push, PushAnswered
@@ -20,7 +20,7 @@ class Pushes:
 
     Owns: what is known of each follower. It reads the log and never changes it. A push that is not answered in time is
     made again. Answers count only if they are of the life of the follower that the controller knows, for another one
-    may have lost what this one acknowledged.
+    may have lost what this one acknowledged. Where a follower finds damage that is in the log itself: LogDamaged.
     """
 
     def __init__(
@@ -87,9 +87,21 @@ class Pushes:
                 is_empty = event.start_offset == event.end_offset
                 progress.differs(find_agreement(self._log, event), self._log.log_start_offset, is_empty=is_empty)
         elif is_awaited:
+            if event.error_code is ErrorCode.CORRUPT_MESSAGE:
+                self._look_for_damage(progress)
             # The follower's disk has failed. It is tried again when the push would have been taken for lost.
             progress.in_flight_id = event.push_id
         return False
+
+    def _look_for_damage(self, progress: FollowerProgress) -> None:
+        """Raise LogDamaged where a follower has refused what this log really holds."""
+        offset = max(progress.next_offset, self._log.log_start_offset)
+        if offset >= self._log.log_end_offset:
+            return
+        data = self._log.read_for_replica(offset, max_bytes=self._config.replica_push_max_bytes)
+        scan = scan_batches(data)
+        if scan.stopped_by is not None and not scan.missing_bytes:
+            raise LogDamaged(f"{self._partition}: what follows offset {offset} is damaged: {scan.stopped_by}")
 
     def due(self, now_ms: int) -> Iterator[tuple[int, Push]]:
         """Make the pushes that followers are owed, to those that have none on the way.

@@ -101,9 +101,9 @@ class MarkerChannelManager:
         if not task.unfinished:
             self._report(task)
         elif event.branches:
-            self._route([(each, partition) for each in task.all for partition in each.missing], now_ms)
+            self._route([(each, partition) for each in task.all for partition in sorted(each.missing)], now_ms)
         else:
-            self._route([(task, partition) for partition in event.partitions], now_ms)
+            self._route([(task, partition) for partition in sorted(event.partitions)], now_ms)
 
     def _settle(self, task: MarkerTask, partition: TopicPartition) -> None:
         """Note that a partition needs no more; the last one of the last task finishes the transaction."""

@@ -5,26 +5,40 @@ import sys
 import pytest
 
 from tests.simulation import __main__ as command
-from tests.simulation.mutations import MUTATIONS
-from tests.simulation.world import simulate
+from tests.simulation.cluster.mutations import MUTATIONS
+from tests.simulation.partition.mutations import MUTATIONS as PARTITION_MUTATIONS
+from tests.simulation.partition.world import simulate
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["simulate", *arguments])
+    return command.main()
 
 
 def test_a_failing_seed_tells_how_to_replay_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = MUTATIONS["leader that replies at once"]
-    monkeypatch.setattr(command, "simulate", lambda seed: simulate(seed, broken))
-    monkeypatch.setattr(sys, "argv", ["simulate", "--first", "1", "--seeds", "1"])
-    assert command.main() == 1
+    with MUTATIONS["leader that replies at once"]():
+        assert run(monkeypatch, "--first", "1", "--seeds", "1") == 1
     printed = capsys.readouterr().out
     assert "FAILED seed 1: Violation" in printed
     assert "make simulate SEED=1\n" in printed
     assert "1 seeds from 1 on, 1 failed" in printed
 
 
+def test_the_command_names_the_world_where_it_is_another(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = PARTITION_MUTATIONS["leader that replies at once"]
+    monkeypatch.setitem(command.WORLDS, "partition", lambda seed: simulate(seed, broken))
+    assert run(monkeypatch, "--first", "1", "--seeds", "1", "--world", "partition") == 1
+    assert "make simulate SEED=1 WORLD=partition\n" in capsys.readouterr().out
+
+
 def test_one_seed_prints_what_happened_in_its_world(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["simulate", "--seed", "1"])
-    assert command.main() == 0
-    assert "produce answered: NONE" in capsys.readouterr().out
+    assert run(monkeypatch, "--seed", "1") == 0
+    printed = capsys.readouterr().out
+    assert "produce answered: NONE" in printed
+    assert "follower out of sync" in printed

@@ -4,8 +4,9 @@ import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from eagleray.actors.metadata_quorum import METADATA_PARTITION
 from eagleray.broker.log import Flush
-from tests.simulation.cluster.states import STATES
+from tests.simulation.cluster.states import OUT_OF_SYNC, STATES
 from tests.simulation.cluster.watch import TRANSACTIONS
 from tests.support.faults import Fault, Operation, Outcome, Step
 
@@ -56,8 +57,11 @@ class Faults:
                 self._world.states.struck("clock of another speed", machine)
 
     def _pick(self) -> "SimulatedMachine":
-        """Choose a machine by what its node is, so that all states have their share."""
+        """Choose a machine by what its node is, so that all states have their share, the rare one most of all."""
         machines = list(self._world.machines.values())
+        lagging = [machine for machine in machines if OUT_OF_SYNC in self._world.states.of(machine)]
+        if lagging and self._schedule.happens(0.5):
+            return self._chance.choice(lagging)
         state = self._chance.choice(STATES)
         wanted = [machine for machine in machines if state in self._world.states.of(machine)]
         return self._chance.choice(wanted or machines)
@@ -75,12 +79,28 @@ class Faults:
             self._schedule.after(self._chance.choice([5, 100, 500, 1500, 3000]), machine.start)
 
     def lose_power(self) -> None:
+        self._perhaps_when_it_lags(self._pick(), self._lose_power)
+
+    def _lose_power(self, machine: "SimulatedMachine") -> None:
         """Without flushes only where what one machine loses is elsewhere; with them anywhere."""
-        machine = self._pick()
-        if machine.is_up and (self._climate.flush is Flush.COMMIT or self._can_lose_one(machine)):
+        if machine.is_up and (self._flushes_count() or self._can_lose_one(machine)):
             self._struck("loss of power", machine)
             machine.lose_power()
             self._schedule.after(self._chance.choice([5, 100, 500, 1500, 3000]), machine.start)
+
+    def _perhaps_when_it_lags(self, machine: "SimulatedMachine", act: "Callable[[SimulatedMachine], None]") -> None:
+        """Do something to a machine, now or after a pause that is long enough for others to go on without it."""
+        if self._schedule.happens(0.7):
+            act(machine)
+            return
+
+        def act_later() -> None:
+            if not self.is_over:
+                act(machine)
+            machine.wake()
+
+        machine.pause()
+        self._schedule.after(self._chance.choice([700, 1000]), act_later)
 
     def replace_machine(self) -> None:
         machine = self._pick()
@@ -90,6 +110,15 @@ class Faults:
             machine.replace_disk()
             self._schedule.after(self._chance.choice([5, 500, 3000]), machine.start)
 
+    def _flushes_count(self) -> bool:
+        """Whether everything is flushed before it is acknowledged, and all disks have what they were given.
+
+        A machine that boots says that it may have lost something, whatever it has flushed, and is out of all in-sync
+        sets. So one that has really lost something has to have said so before, or it may be left as the last one in.
+        """
+        machines = self._world.machines.values()
+        return self._climate.flush is Flush.COMMIT and not any(machine.has_doubts for machine in machines)
+
     def _can_lose_one(self, machine: "SimulatedMachine") -> bool:
         """Whether others are in sync with all that it has, and nobody is still about to tell what it has lost."""
         for partition, watch in self._world.watch.partitions.items():
@@ -97,14 +126,15 @@ class Faults:
             least = 2 if partition == TRANSACTIONS else self._climate.least_in_sync
             if state is not None and machine.node_id in state.isr and min(least, len(state.isr)) < 2:
                 return False
-        return not any(other.may_have_lost for other in self._world.machines.values())
+        others = [other for other in self._world.machines.values() if other is not machine]
+        return not machine.may_have_lost and not any(other.has_doubts for other in others)
 
     def _all_voters_are_whole(self) -> bool:
         return all(self._world.machines[node_id].is_whole for node_id in self._world.controllers)
 
     def stop_everybody(self) -> None:
         """The whole cluster goes down, and comes back in any order."""
-        loses_power = self._climate.flush is Flush.COMMIT and self._schedule.happens(0.5)
+        loses_power = self._flushes_count() and self._schedule.happens(0.5)
         fault = "loss of power everywhere" if loses_power else "crash of everybody"
         for machine in self._world.machines.values():
             if machine.is_up:
@@ -190,15 +220,23 @@ class Faults:
         """A disk says that it has flushed users' and transactions' logs, and has not; then its machine loses power."""
         machine = self._pick()
         machine.disk.lies_about = machine.lies_about
-        self._schedule.after(self._chance.choice([300, 1000]), lambda: self._lose_lied(machine))
+        self._schedule.after(
+            self._chance.choice([300, 1000]), lambda: self._perhaps_when_it_lags(machine, self._lose_lied)
+        )
 
     def _lose_lied(self, machine: "SimulatedMachine") -> None:
-        disk = machine.disk
-        if not self.is_over and disk.lies and machine.is_up and self._can_lose_one(machine):
+        if not self.is_over and machine.disk.has_lied and machine.is_up and self._can_lose_one(machine):
             self._struck("lying flush, then loss of power", machine)
             machine.lose_power()
             self._schedule.after(self._chance.choice([5, 500, 3000]), machine.start)
-        disk.tell_the_truth()
+        machine.disk.tell_the_truth()
+
+    def rot(self) -> None:
+        """A disk changes a bit that was at rest, where others have what it was."""
+        machine = self._pick()
+        may_rot = machine.is_up and self._can_lose_one(machine)
+        if may_rot and machine.disk.rot_closed(str(METADATA_PARTITION), self._chance):
+            self._struck("bit rot", machine)
 
     # What people do
 
@@ -237,6 +275,7 @@ FAULTS: dict[str, Callable[[Faults], None]] = {
     "fail flush": Faults.fail_flush,
     "fill disk": Faults.fill_disk,
     "lie": Faults.lie,
+    "rot": Faults.rot,
     "delete records": Faults.delete_records,
     "elect preferred": Faults.elect_preferred,
     "move": Faults.move,

@@ -80,7 +80,10 @@ class SimulatedNode(Node):
 
 
 class SimulatedMachine:
-    """One machine. What its node sends leaves at once; what comes while it is paused waits, while it is down is gone."""
+    """One machine. What its node sends leaves at once; what comes waits while it is paused, and is lost while down.
+
+    A process that ends by itself is started again soon, as Ray does it.
+    """
 
     def __init__(self, world: "World", spec: NodeSpec, clock: Clock) -> None:
         self.world = world
@@ -100,6 +103,11 @@ class SimulatedMachine:
     @property
     def is_up(self) -> bool:
         return self.loop is not None
+
+    @property
+    def has_doubts(self) -> bool:
+        """Whether others have to have what it has: it may be gone already, or go with the next loss of power."""
+        return self.may_have_lost or self.disk.has_lied or self.disk.is_rotten
 
     @property
     def is_whole(self) -> bool:

@@ -24,9 +24,19 @@ class MetadataWatch:
         self.image: MetadataImage = EMPTY_IMAGE
         self.committed: dict[int, tuple[int, int, int]] = {}
         self.committed_end = 0
+        self._deciding_term = -1
         self._leaders: dict[int, int] = {}
         self._terms: dict[int, int] = {}
         self._checked: dict[int, tuple[PartitionLog, int]] = {}
+
+    def decides(self, machine: "SimulatedMachine") -> None:
+        """A controller answers as such; no earlier one may do that after it."""
+        shell = machine.shell(ControllerShell)
+        assert shell is not None
+        term = shell._quorum._member.term
+        if term < self._deciding_term:
+            raise Violation(f"node {machine.node_id} decides in term {term}, after one of {self._deciding_term} did")
+        self._deciding_term = term
 
     def replaced(self, node_id: int) -> None:
         """A voter has lost everything, and what it knew of terms with it."""

@@ -7,9 +7,9 @@ import msgspec
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import PartitionLog
+from eagleray.broker.log import LogError, PartitionLog
 from eagleray.broker.replication.replica import PartitionReplica
-from eagleray.protocol.records import RecordBatch
+from eagleray.protocol.records import RecordBatch, scan_batches
 from tests.simulation.schedule import Schedule, Violation
 from tests.support.batches import whole_batches
 
@@ -128,7 +128,9 @@ class PartitionWatch:
 
     # After every step
 
-    def look_at(self, node_id: int, incarnation: int, log: PartitionLog, replica: PartitionReplica | None) -> None:
+    def look_at(
+        self, node_id: int, incarnation: int, log: PartitionLog, replica: PartitionReplica | None, *, is_rotten: bool
+    ) -> None:
         seen = self._seen.get(node_id)
         if seen is None or seen.log is not log or log.log_start_offset < seen.start_offset:
             # It is a new process, or its log has lost everything and begins anew.
@@ -145,14 +147,23 @@ class PartitionWatch:
             if replica.leader is not None:
                 self.leads(node_id, replica.leader.leader_epoch)
         if seen.checked_offset < log.high_watermark:
-            self._look_at_new(node_id, seen)
+            self._look_at_new(node_id, seen, is_rotten=is_rotten)
 
-    def _look_at_new(self, node_id: int, seen: _Seen) -> None:
+    def _look_at_new(self, node_id: int, seen: _Seen, *, is_rotten: bool) -> None:
         """Compare what has come below a replica's high watermark with what everybody else has there."""
         log = seen.log
         offset = max(seen.checked_offset, log.log_start_offset)
         while offset < log.high_watermark:
-            for batch in whole_batches(log.read_for_replica(offset, max_bytes=READ_BYTES)):
+            try:
+                scan = scan_batches(log.read_for_replica(offset, max_bytes=READ_BYTES))
+            except LogError:
+                scan = scan_batches(bytes(100))
+            if scan.stopped_by is not None and not scan.missing_bytes:
+                if not is_rotten:
+                    self._fail(f"node {node_id} has a damaged batch after {offset}, and a disk that has not rotted")
+                # The node itself has to find this.
+                offset = log.high_watermark
+            for batch in scan.batches:
                 if batch.header.next_offset <= log.high_watermark:
                     self._commit(node_id, batch)
                     offset = batch.header.next_offset

@@ -1,12 +1,17 @@
 """What a simulated node has in place of the operating system and of Ray."""
 
 import posixpath
+import random
 from collections.abc import Callable
 from typing import Any
 
 from eagleray.actors.disk import Lock
+from eagleray.protocol.records import split_batches
 from tests.support.faults import Fault
-from tests.support.simulated_disk import SimulatedDisk
+from tests.support.simulated_disk import Inode, SimulatedDisk
+
+_CRC_POSITION = 17
+"""From here on a checksum tells; the place of a batch comes before it."""
 
 
 class NoLock:
@@ -22,17 +27,53 @@ class MachineDisk(SimulatedDisk):
     def __init__(self) -> None:
         super().__init__()
         self.lies_about: Callable[[str], bool] | None = None
-        self.lies = 0
+        self.has_lied = False
+        self._rotten: list[tuple[Inode, int, int]] = []
+
+    def rot_closed(self, suffix: str, chance: random.Random) -> bool:
+        """Flip a bit of a record in a closed segment, if there is one; what is open is still in memory."""
+        directories: dict[str, list[str]] = {}
+        for path in sorted(self._names):
+            if path.endswith(".log") and suffix not in path:
+                directories.setdefault(posixpath.dirname(path), []).append(path)
+        closed = [path for paths in directories.values() for path in paths[:-1] if self._names[path].cached]
+        if not closed:
+            return False
+        path = chance.choice(closed)
+        inode = self._names[path]
+        batch = chance.choice(split_batches(bytes(inode.cached), verify_crc=False))
+        start = bytes(inode.cached).index(bytes(batch.view))
+        position = start + chance.randrange(_CRC_POSITION, batch.header.size_bytes)
+        self._rotten.append((inode, position, inode.cached[position]))
+        self.rot(path, position, 1 << chance.randrange(8))
+        return True
+
+    @property
+    def is_rotten(self) -> bool:
+        """Whether what has rotted is still there."""
+        if not self._rotten:
+            return False
+        there = set(map(id, self._names.values()))
+        self._rotten = [
+            (inode, position, byte)
+            for inode, position, byte in self._rotten
+            if id(inode) in there and position < len(inode.cached) and inode.cached[position] != byte
+        ]
+        return bool(self._rotten)
 
     def flush_is_a_lie(self, path: str) -> bool:
         """Whether this flush does nothing, and says that all is well."""
         is_lie = self.lies_about is not None and self.lies_about(path)
-        self.lies += is_lie
+        self.has_lied = self.has_lied or is_lie
         return is_lie
 
     def tell_the_truth(self) -> None:
-        """Flush from now on."""
-        self.lies_about, self.lies = None, 0
+        """Flush from now on, and put on stable storage what was said to be there."""
+        self.lies_about = None
+        if self.has_lied:
+            self.has_lied = False
+            for inode in self._names.values():
+                inode.flush()
 
     def mend_one(self, fault: Fault) -> None:
         """Have a fault no more, if it is still there."""

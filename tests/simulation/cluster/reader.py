@@ -14,11 +14,18 @@ from eagleray.broker.controller.events import (
 )
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
-from eagleray.broker.partitions.events import DeleteRecords, Fetch, FetchPartition
+from eagleray.broker.partitions.events import (
+    EARLIEST_TIMESTAMP,
+    DeleteRecords,
+    Fetch,
+    FetchedPartition,
+    FetchPartition,
+    ListOffset,
+)
 from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import scan_batches
 from tests.simulation.cluster.client import Client
 from tests.simulation.schedule import Violation
-from tests.support.batches import whole_batches
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
@@ -45,15 +52,25 @@ class Reader(Client):
             if found.error_code is ErrorCode.NONE:
                 self._take(found)
             elif found.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                if found.log_start_offset <= self.offset and found.log_start_offset >= 0:
-                    raise Violation(f"{self.name} is at {self.offset}, and was told that this is out of range: {found}")
-                await self.look_around()
+                await self._find_the_beginning(target)
             else:
                 await self.look_around()
 
-    def _take(self, found: object) -> None:
+    async def _find_the_beginning(self, target: int) -> None:
+        """Go on where the log begins, for what comes before that was deleted; nothing else is out of range."""
+        reply = await self.ask(target, ListOffset, self.partition, EARLIEST_TIMESTAMP)
+        if reply is not None and reply.error_code is ErrorCode.NONE:
+            if reply.offset <= self.offset:
+                raise Violation(f"{self.name} is at {self.offset}, which is said to be out of range: {reply}")
+            self.offset = reply.offset
+
+    def _take(self, found: FetchedPartition) -> None:
         self.offset = max(self.offset, found.log_start_offset)
-        for batch in whole_batches(found.records):
+        scan = scan_batches(found.records)
+        if scan.stopped_by is not None and not scan.missing_bytes:
+            # Like any consumer it looks at what it gets; the node will find out, too.
+            self.world.schedule.fired["rotten batch read"] += 1
+        for batch in scan.batches:
             self.world.watch.was_read(self.partition, batch, found.aborted_transactions)
             if batch.header.base_offset > self.offset:
                 raise Violation(f"{self.name} is at {self.offset} and was given {batch.header.base_offset}")

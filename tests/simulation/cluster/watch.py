@@ -3,14 +3,16 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from eagleray.actors.not_controller import says_not_controller
 from eagleray.actors.transaction_coordinator import TransactionCoordinatorShell
+from eagleray.broker.controller.events import ChangeIsr, NodeBeat, RegisterNode
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.topics import TRANSACTION_STATE
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.log import AbortedTransaction, PartitionLog
 from eagleray.broker.messages import last_epoch_ended_by
 from eagleray.broker.partitions.events import Produce, WriteMarkers
-from eagleray.broker.transactions.events import EndTransaction, InitProducerId
+from eagleray.broker.transactions.events import AddPartitions, EndTransaction, InitProducerId
 from eagleray.broker.transactions.log_records import replay
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
@@ -30,7 +32,9 @@ TRANSACTIONS = TopicPartition(TRANSACTION_STATE, 0)
 class Watch:
     """All invariants of one world."""
 
-    WATCHED: ClassVar = frozenset({Produce, WriteMarkers, InitProducerId, EndTransaction})
+    WATCHED: ClassVar = frozenset(
+        {Produce, WriteMarkers, InitProducerId, AddPartitions, EndTransaction, NodeBeat, ChangeIsr, RegisterNode}
+    )
     """Questions whose answers are looked at."""
 
     def __init__(self, world: "World", partitions: Iterable[TopicPartition]) -> None:
@@ -61,6 +65,10 @@ class Watch:
 
     def answers(self, node: "SimulatedNode", question: Any, reply: Any) -> None:
         """A node is about to answer."""
+        if isinstance(question, NodeBeat | ChangeIsr | RegisterNode):
+            if not says_not_controller(reply):
+                self.quorum.decides(node.simulated)
+            return
         if reply.error_codes if isinstance(question, WriteMarkers) else reply.error_code:
             if isinstance(question, Produce):
                 self._world.schedule.fired[f"produce answered: {ErrorCode(reply.error_code).name}"] += 1
@@ -71,6 +79,8 @@ class Watch:
                 self._produced(node, question, reply)
             case WriteMarkers():
                 self._marked(question)
+            case AddPartitions() if not any(reply.partition_errors):
+                self._coordinates(node)
             case InitProducerId(transactional_id=str() as name):
                 self._coordinates(node)
                 if reply.producer not in self._identities.get(name, ()):
@@ -135,7 +145,8 @@ class Watch:
             log = machine.log_of(partition)
             if log is None:
                 continue
-            watch.look_at(machine.node_id, node.incarnation, log, node.replicas._replicas.get(partition))
+            replica = node.replicas._replicas.get(partition)
+            watch.look_at(machine.node_id, node.incarnation, log, replica, is_rotten=machine.disk.is_rotten)
             if watch.new:
                 self._committed(watch)
                 self._check_all_in_sync(partition)

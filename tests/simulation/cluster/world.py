@@ -2,7 +2,9 @@
 
 from collections import Counter
 from typing import Any
+from unittest import mock
 
+from eagleray.actors import logs
 from eagleray.actors.spec import NodeSpec
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import PartitionLog
@@ -21,6 +23,7 @@ from tests.simulation.schedule import Schedule, Violation
 
 TROUBLED_MS = 8000
 HEALED_MS = 60_000
+SCRUB_INTERVAL_MS = 400
 BEGINNING_MS = 60_000
 ROLES = ("controller", "allocator", "coordinator", "markers", "leader")
 SETTINGS = {
@@ -190,6 +193,8 @@ class World:
     def _is_well(self) -> bool:
         if not all(producer.is_done for producer in self.producers):
             return False
+        if any(machine.disk.is_rotten for machine in self.machines.values()):
+            return False
         for partition, watch in self.watch.partitions.items():
             state = watch.state
             if state is None or state.removing or set(state.isr) != set(state.replicas):
@@ -225,6 +230,7 @@ class World:
 def simulate_cluster(seed: int) -> Counter[str]:
     """Run the world of a seed; whatever is wrong raises, with the seed."""
     try:
-        return World(seed).run()
+        with mock.patch.object(logs, "SCRUB_INTERVAL_MS", SCRUB_INTERVAL_MS):
+            return World(seed).run()
     except Exception as error:
         raise Violation(f"seed {seed}: {type(error).__name__}: {error}") from error

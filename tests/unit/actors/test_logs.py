@@ -5,9 +5,10 @@ import os
 import pytest
 
 from eagleray.actors.disk import DirectoryLock, PartitionLocked
-from eagleray.actors.logs import CHECKPOINT_INTERVAL_MS, Logs
+from eagleray.actors.logs import CHECKPOINT_INTERVAL_MS, SCRUB_INTERVAL_MS, Logs
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush
+from tests.simulation.cluster.ports import MachineDisk
 from tests.support.batches import NOW_MS, data_batch
 
 ORDERS = TopicPartition("orders", 0)
@@ -123,3 +124,17 @@ def test_a_log_that_is_closed_in_the_middle_of_a_compaction_is_left_alone(logs):
     logs.close(ORDERS)
     keep(logs, NOW_MS)
     assert open_orders(logs).log_end_offset == 100
+
+
+def test_a_log_that_its_disk_has_damaged_is_found_and_can_be_begun_anew():
+    disk = MachineDisk()
+    logs = Logs("/data", {"segment.bytes": "1024"}, disk)
+    log = open_orders(logs)
+    append(log, 60)
+    assert all(logs.scrub(NOW_MS) is None for _ in range(50))
+    disk.rot("/data/logs/orders-0/00000000000000000000.log", 200, 1)
+    assert logs.scrub(NOW_MS) is None, "it was looked at, and is not due yet"
+    found = [logs.scrub(NOW_MS + SCRUB_INTERVAL_MS) for _ in range(50)]
+    assert ORDERS in found
+    logs.discard(ORDERS)
+    assert open_orders(logs).log_end_offset == 0

@@ -150,7 +150,7 @@ def test_damaged_records_are_not_taken() -> None:
     push = push_of(theirs, 0, epoch=1)
     damaged = push.records[:-1] + bytes([push.records[-1] ^ 1])
     answer = follower_of(ours).push(msgspec.structs.replace(push, records=damaged), NOW_MS)
-    assert (answer.error_code, ours.log_end_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    assert (answer.error_code, ours.log_end_offset) == (ErrorCode.CORRUPT_MESSAGE, 0)
 
 
 def test_with_flush_commit_everything_is_on_stable_storage_before_the_answer() -> None:

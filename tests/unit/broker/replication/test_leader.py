@@ -1,9 +1,10 @@
 """A leader: what it pushes, when records are safe, who is in sync, and when it stops."""
 
 import msgspec
+import pytest
 
 from eagleray.broker.controller.topics import PartitionImage
-from eagleray.broker.log import Flush, LogConfig, PartitionLog
+from eagleray.broker.log import Flush, LogConfig, LogDamaged, PartitionLog
 from eagleray.broker.replication.events import (
     InSyncReplica,
     IsrAnswered,
@@ -18,7 +19,17 @@ from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS
 from tests.support.faults import Fault, Operation, Outcome
 from tests.support.logs import everything
-from tests.support.replicas import CONFIG, LIVES, PARTITION, has_all, leader_of, open_log, pushes_in, write
+from tests.support.replicas import (
+    CONFIG,
+    LIVES,
+    PARTITION,
+    follower_of,
+    has_all,
+    leader_of,
+    open_log,
+    pushes_in,
+    write,
+)
 from tests.support.simulated_disk import SimulatedDisk
 
 
@@ -280,3 +291,28 @@ def test_with_flush_commit_only_what_is_flushed_here_is_replicated() -> None:
     log.flush()
     leader.appended(NOW_MS)
     assert log.high_watermark == 1
+
+
+def test_a_leader_that_pushes_what_its_disk_has_damaged_finds_out():
+    disk = SimulatedDisk()
+    log = write(PartitionLog.open(disk, "/log", LogConfig(), now_ms=NOW_MS), 1, 1)
+    leader = leader_of(log, epoch=1)
+    follower = follower_of(open_log())
+    push = pushes_in(leader.learn(PartitionImage(1, 1, (1, 2, 3), (1, 2, 3)), LIVES, NOW_MS))[2]
+    differs = follower.push(push, NOW_MS)
+    assert differs.error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+    disk.rot("/log/00000000000000000000.log", 65, 1)
+    whole = pushes_in(leader.push_answered(differs, NOW_MS))[2]
+    refused = follower.push(whole, NOW_MS)
+    assert refused.error_code is ErrorCode.CORRUPT_MESSAGE
+    with pytest.raises(LogDamaged):
+        leader.push_answered(refused, NOW_MS)
+
+
+def test_what_was_damaged_on_its_way_is_pushed_again():
+    log = write(open_log(), 1, 1)
+    leader = leader_of(log, epoch=1)
+    push = pushes_in(leader.learn(PartitionImage(1, 1, (1, 2, 3), (1, 2, 3)), LIVES, NOW_MS))[2]
+    refused = PushAnswered(PARTITION, 2, LIVES[2], push.push_id, 1, ErrorCode.CORRUPT_MESSAGE)
+    assert leader.push_answered(refused, NOW_MS) == []
+    assert 2 in pushes_in(leader.tick(NOW_MS + CONFIG.replica_push_timeout_ms))

@@ -11,10 +11,10 @@ from eagleray.broker.replication.events import Heartbeat, ProposeIsr
 from eagleray.broker.replication.placing import ReplicaPlacement, Site
 from eagleray.broker.replication.reassigning import reassign
 from eagleray.protocol.errors import ErrorCode
-from tests.simulation.parts import CONFIG, CONTROLLER, PARTITION
+from tests.simulation.partition.parts import CONFIG, CONTROLLER, PARTITION
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.partition.world import World
 
 TICK_MS = 50
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 from eagleray.broker.log import NewMarker
 from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.protocol.errors import ErrorCode
-from tests.simulation.parts import MarkerRequest, ProduceAnswer, ProduceRequest, ReadAnswer, ReadRequest
+from tests.simulation.partition.parts import MarkerRequest, ProduceAnswer, ProduceRequest, ReadAnswer, ReadRequest
 from tests.simulation.schedule import Violation
 from tests.support.batches import data_batch, whole_batches
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.partition.world import World
 
 ANSWER_TIMEOUT_MS = 900
 RETRIED = {

@@ -11,8 +11,8 @@ from tests.simulation.schedule import Schedule
 from tests.support.faults import Fault, Outcome
 
 if TYPE_CHECKING:
-    from tests.simulation.node import SimulatedNode
-    from tests.simulation.world import World
+    from tests.simulation.partition.node import SimulatedNode
+    from tests.simulation.partition.world import World
 
 
 class Climate(msgspec.Struct, frozen=True):

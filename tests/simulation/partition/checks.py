@@ -13,8 +13,8 @@ from tests.simulation.schedule import Violation
 from tests.support.batches import whole_batches
 
 if TYPE_CHECKING:
-    from tests.simulation.node import SimulatedNode
-    from tests.simulation.world import World
+    from tests.simulation.partition.node import SimulatedNode
+    from tests.simulation.partition.world import World
 
 
 class Committed(msgspec.Struct, frozen=True):

@@ -2,13 +2,13 @@
 
 from collections import Counter
 
-from tests.simulation.checks import Checks
-from tests.simulation.clients import SimulatedConsumer, SimulatedProducer, TransactionalProducer
-from tests.simulation.control import SimulatedController
-from tests.simulation.faults import Climate, Faults
 from tests.simulation.network import Network, Weather
-from tests.simulation.node import SimulatedNode
-from tests.simulation.parts import Parts
+from tests.simulation.partition.checks import Checks
+from tests.simulation.partition.clients import SimulatedConsumer, SimulatedProducer, TransactionalProducer
+from tests.simulation.partition.control import SimulatedController
+from tests.simulation.partition.faults import Climate, Faults
+from tests.simulation.partition.node import SimulatedNode
+from tests.simulation.partition.parts import Parts
 from tests.simulation.schedule import Schedule, Violation
 
 PRODUCERS = 2

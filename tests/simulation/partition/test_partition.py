@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.world import simulate
+from tests.simulation.partition.world import simulate
 
 GROUPS = 2
 SEEDS_EACH = 50

@@ -20,7 +20,7 @@ from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
-from tests.simulation.parts import Parts
+from tests.simulation.partition.parts import Parts
 
 
 class FollowerWithoutFence(ReplicationFollower):

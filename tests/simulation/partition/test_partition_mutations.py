@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.simulation.mutations import MUTATIONS
-from tests.simulation.parts import Parts
+from tests.simulation.partition.mutations import MUTATIONS
+from tests.simulation.partition.parts import Parts
+from tests.simulation.partition.world import simulate
 from tests.simulation.schedule import Violation
-from tests.simulation.world import simulate
 
 MOST_SEEDS = 150
 

@@ -25,7 +25,7 @@ from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import split_batches
-from tests.simulation.parts import (
+from tests.simulation.partition.parts import (
     CONFIG,
     CONTROLLER,
     PARTITION,
@@ -39,7 +39,7 @@ from tests.support.faults import ProcessKilled
 from tests.support.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.partition.world import World
 
 PRODUCE_TIMEOUT_MS = 600
 TICK_MS = 40

@@ -1,0 +1,246 @@
+"""Nodes with one rule broken, each of which the simulator has to catch."""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from eagleray.actors import replicas
+from eagleray.actors.internal_topic import InternalTopic
+from eagleray.actors.lives import Life, Lives
+from eagleray.actors.metadata_quorum import MetadataQuorum
+from eagleray.broker.controller import controller
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.messages import Message
+from eagleray.broker.partitions.leader import PartitionLeader
+from eagleray.broker.partitions.marking import MarkerRequest
+from eagleray.broker.quorum.leading import QuorumLeader
+from eagleray.broker.quorum.member import QuorumMember
+from eagleray.broker.replication import electing
+from eagleray.broker.replication.controlling import Decided, NodeCame, ReplicationController
+from eagleray.broker.replication.electing import Rules
+from eagleray.broker.replication.events import LeaderEffect, ProposeIsr, Push, PushAnswered, Replicated
+from eagleray.broker.replication.follower import ReplicationFollower
+from eagleray.broker.replication.in_sync import InSyncSet
+from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.broker.replication.lease import Lease
+from eagleray.broker.replication.pushing import Pushes
+from eagleray.broker.replication.replica import PartitionReplica
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import RecordBatch
+
+Mutation = Callable[[], AbstractContextManager[Any]]
+
+# Followers
+
+
+class FollowerWithoutFence(ReplicationFollower):
+    """Takes pushes of leaders that were replaced, and answers them as if they were not."""
+
+    def push(self, push: Push, now_ms: int) -> PushAnswered:
+        known = self.leader_epoch
+        if push.leader_epoch < known:
+            self.leader_epoch = push.leader_epoch
+        answer = super().push(push, now_ms)
+        self.leader_epoch = max(known, self.leader_epoch)
+        return answer
+
+
+class FollowerThatForgetsToTruncate(ReplicationFollower):
+    """Keeps a tail that its leader does not have."""
+
+    def _truncate(self, to_offset: int, now_ms: int) -> None:
+        pass
+
+
+class FollowerThatTrustsItsTail(ReplicationFollower):
+    """Takes what it has for what the leader has, without looking at the entry before."""
+
+    def _agrees_at(self, offset: int, previous_epoch: int) -> bool:
+        return offset <= self.log.log_end_offset
+
+
+class FollowerThatAnswersBeforeItAppends(ReplicationFollower):
+    """Acknowledges a push of which it has appended the first batch only."""
+
+    def _append(self, batches: Sequence[RecordBatch], base_offset: int, now_ms: int) -> int:
+        end_offset = super()._append(batches[:1], base_offset, now_ms)
+        return batches[-1].header.next_offset if batches else end_offset
+
+    def _answer(self, push: Push, error_code: ErrorCode, end_offset: int = -1) -> PushAnswered:
+        claimed = push.leader_end_offset if error_code is ErrorCode.NONE else end_offset
+        return super()._answer(push, error_code, claimed)
+
+
+class FollowerWithoutProducers(ReplicationFollower):
+    """Begins anew without the producers whose records it will never see."""
+
+    def push(self, push: Push, now_ms: int) -> PushAnswered:
+        return super().push(msgspec.structs.replace(push, producers=b""), now_ms)
+
+
+# Leaders
+
+
+class LeaderThatDoesNotWait(ReplicationLeader):
+    """Takes what it has itself for replicated."""
+
+    def _replicated_offset(self) -> int:
+        return self.log.log_end_offset
+
+
+class LeaderThatRepliesAtOnce(ReplicationLeader):
+    """Acknowledges as soon as it has appended."""
+
+    def appended(self, now_ms: int) -> list[LeaderEffect]:
+        early: list[Replicated] = self._waiting.reached(self.log.log_end_offset)
+        return [*early, *super().appended(now_ms)]
+
+
+class LeaderThatTakesInTooEarly(ReplicationLeader):
+    """Takes followers into the in-sync set that have some of the log."""
+
+    def _propose_joining(self, now_ms: int) -> list[ProposeIsr]:
+        joining = [node_id for node_id in self._pushes.incarnations if node_id not in self.state.isr]
+        return self._propose((*self.state.isr, *joining), now_ms)
+
+
+class LeaseThatNeverEnds(Lease):
+    """Lets leaders go on for as long as they like."""
+
+    def holds(self, now_ms: int) -> bool:
+        return True
+
+
+# The controller
+
+
+class ControllerThatIgnoresLosses(ReplicationController):
+    """Leaves those in sync who have lost what they acknowledged."""
+
+    def node_came(self, event: NodeCame, image: MetadataImage, now_ms: int) -> Decided:
+        return super().node_came(NodeCame(event.node, False), image, now_ms)
+
+
+class QuorumLeaderThatNeedsNobody(QuorumLeader):
+    """Commits what it has itself."""
+
+    def advance(self) -> None:
+        self._commit(self._own_end())
+
+
+def _electing_anybody() -> AbstractContextManager[Any]:
+    """Elections that do not wait for the in-sync set, whatever the topic wants."""
+    original = electing.choose_leader
+
+    def choose(state: PartitionImage, alive: Container[int], rules: Rules) -> tuple[int, tuple[int, ...]]:
+        return original(state, alive, Rules(rules.min_insync_replicas, True))
+
+    return mock.patch.object(electing, "choose_leader", choose)
+
+
+def _counting_on_the_confirmed_set() -> AbstractContextManager[Any]:
+    """A high watermark that does not wait for those whom the leader has proposed."""
+    return mock.patch.object(InSyncSet, "maximal", property(lambda self: frozenset(self.state.isr)))
+
+
+def _counting_answers_of_other_lives() -> AbstractContextManager[Any]:
+    """Leaders that go on with a follower that has lost what it acknowledged, as if nothing had been."""
+    original = Pushes.push_to
+
+    def push_to(self: Pushes, node_ids: Iterable[int], incarnations: Mapping[int, int], now_ms: int) -> None:
+        for node_id, progress in self._followers.items():
+            progress.incarnation = incarnations.get(node_id, progress.incarnation)
+        original(self, node_ids, incarnations, now_ms)
+
+    return mock.patch.object(Pushes, "push_to", push_to)
+
+
+# The shells: what they make of the machines
+
+
+def _forgetting_losses() -> AbstractContextManager[Any]:
+    """Lives that do not know what those before them have lost and not come to say."""
+    original = Lives.begin
+
+    def begin(self: Lives, *, after: int = -1, has_lost: bool = False) -> Life:
+        if self._last is not None:
+            self._last = msgspec.structs.replace(self._last, has_lost=False)
+        return original(self, after=after, has_lost=has_lost)
+
+    return mock.patch.object(Lives, "begin", begin)
+
+
+def _coordinating_at_once() -> AbstractContextManager[Any]:
+    """A coordinator that takes its transitions for logged as soon as they are appended."""
+    original = InternalTopic.replicate
+
+    def replicate(self: InternalTopic, outcomes: dict[int, list[Message]]) -> list[Message]:
+        now = original(self, outcomes)
+        for token, (end_offset, waiting) in self._outcomes.items():
+            now += waiting
+            self._outcomes[token] = end_offset, []
+        return now
+
+    return mock.patch.object(InternalTopic, "replicate", replicate)
+
+
+def _loading_at_once() -> AbstractContextManager[Any]:
+    """A coordinator that loads what the last leader wrote, although it may be undone."""
+    return mock.patch.object(ReplicationLeader, "knows_high_watermark", property(lambda self: True))
+
+
+def _admitting_always() -> AbstractContextManager[Any]:
+    """A coordinator that goes on after its lease."""
+    return mock.patch.object(InternalTopic, "admit", lambda self, events: events)
+
+
+def _answering_markers_at_once() -> AbstractContextManager[Any]:
+    """Leaders that say that markers are written as soon as they are appended."""
+
+    def settle(self: PartitionLeader, request: MarkerRequest, steady_ms: int) -> None:
+        request.settled(self.partition, ErrorCode.NONE)
+
+    return mock.patch.object(PartitionLeader, "settle_markers", settle)
+
+
+def _controlling_without_a_lease() -> AbstractContextManager[Any]:
+    """A controller that goes on although the others may have elected another one."""
+    return mock.patch.object(MetadataQuorum, "holds", lambda self: self.is_active)
+
+
+def _following(follower: type[ReplicationFollower]) -> Mutation:
+    return lambda: mock.patch.object(PartitionReplica, "follower_type", follower)
+
+
+def _leading(leader: type[ReplicationLeader]) -> Mutation:
+    return lambda: mock.patch.object(PartitionReplica, "leader_type", leader)
+
+
+MUTATIONS: dict[str, Mutation] = {
+    "follower without the epoch fence": _following(FollowerWithoutFence),
+    "follower that forgets to truncate": _following(FollowerThatForgetsToTruncate),
+    "follower that trusts its tail": _following(FollowerThatTrustsItsTail),
+    "follower that answers before it appends": _following(FollowerThatAnswersBeforeItAppends),
+    "follower that begins anew without producers": _following(FollowerWithoutProducers),
+    "leader that does not wait for followers": _leading(LeaderThatDoesNotWait),
+    "leader that replies at once": _leading(LeaderThatRepliesAtOnce),
+    "leader that takes in too early": _leading(LeaderThatTakesInTooEarly),
+    "lease that never ends": lambda: mock.patch.object(replicas, "Lease", LeaseThatNeverEnds),
+    "controller that ignores losses": lambda: mock.patch.object(
+        controller, "ReplicationController", ControllerThatIgnoresLosses
+    ),
+    "election outside of the in-sync set": _electing_anybody,
+    "high watermark without the proposed set": _counting_on_the_confirmed_set,
+    "answers of another life": _counting_answers_of_other_lives,
+    "loss that is forgotten": _forgetting_losses,
+    "coordinator that answers at once": _coordinating_at_once,
+    "coordinator that loads at once": _loading_at_once,
+    "coordinator that goes on after its lease": _admitting_always,
+    "markers that are answered at once": _answering_markers_at_once,
+    "controller that goes on after its lease": _controlling_without_a_lease,
+    "quorum that needs nobody": lambda: mock.patch.object(QuorumMember, "leader_type", QuorumLeaderThatNeedsNobody),
+}

@@ -1,0 +1,52 @@
+"""Whole nodes keep their promises whatever goes wrong, and everything that can go wrong does, to nodes of all kinds."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulation.cluster.coverage import empty_cells, table
+from tests.simulation.cluster.world import simulate_cluster
+
+SEEDS = 30
+
+WHAT_HAPPENS = [
+    "client repeats",
+    "crash of a producer",
+    "death in the middle of a write",
+    "in-sync set grown",
+    "in-sync set shrunk",
+    "leader elected",
+    "message cut off",
+    "move asked for",
+    "move completed",
+    "partition without a leader",
+    "preferred leaders asked for",
+    "process ended by its disk",
+    "produce answered: NONE",
+    "produce answered: NOT_LEADER_OR_FOLLOWER",
+    "records deleted",
+    "transaction aborted",
+    "transaction committed",
+]
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    """Nodes complain of their disks all the time here."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_nothing_acknowledged_is_lost_and_all_is_there_exactly_once() -> None:
+    fired: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        fired += simulate_cluster(seed)
+    assert [event for event in WHAT_HAPPENS if not fired[event]] == []
+    assert empty_cells(fired) == [], "\n" + table(fired)
+
+
+def test_a_seed_always_gives_the_same_world() -> None:
+    assert simulate_cluster(12) == simulate_cluster(12)

@@ -1,0 +1,35 @@
+"""The simulator catches nodes with one rule broken, whichever rule it is."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulation.cluster.mutations import MUTATIONS
+from tests.simulation.cluster.world import simulate_cluster
+from tests.simulation.schedule import Violation
+
+MOST_SEEDS = 40
+
+FIRST_SEEDS: dict[str, int] = {}
+"""Where to begin to look for what is rare, so that the tests are quick."""
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    """Nodes complain of their disks all the time here."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_broken_rule_is_caught(mutation: str) -> None:
+    first = FIRST_SEEDS.get(mutation, 0)
+    with MUTATIONS[mutation](), pytest.raises(Violation, match=r"seed \d+"):
+        run_until_caught(range(first, first + MOST_SEEDS))
+
+
+def run_until_caught(seeds: range) -> None:
+    for seed in seeds:
+        simulate_cluster(seed)

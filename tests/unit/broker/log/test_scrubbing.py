@@ -1,0 +1,59 @@
+"""A scrub finds what a disk has changed in closed segments, and nothing where nothing was changed."""
+
+import pytest
+
+from eagleray.broker.log import LogConfig, LogDamaged, PartitionLog
+from eagleray.broker.log.scrubbing import Scrub
+from tests.support.batches import NOW_MS, data_batch
+from tests.support.simulated_disk import SimulatedDisk
+
+FIRST = "/log/00000000000000000000.log"
+
+
+def log_of_segments(disk):
+    log = PartitionLog.open(disk, "/log", LogConfig(segment_bytes=1024), now_ms=NOW_MS)
+    for _ in range(30):
+        log.append([data_batch(value=b"v" * 100)], leader_epoch=0, now_ms=NOW_MS)
+    assert len(log.segments) > 3
+    return log
+
+
+def scrub(log, max_bytes=300):
+    own = Scrub(log)
+    steps = 1
+    while own.step(max_bytes):
+        steps += 1
+    return steps
+
+
+def test_a_whole_log_is_looked_at_in_steps():
+    log = log_of_segments(SimulatedDisk())
+    assert scrub(log, max_bytes=1) == log.active_segment.base_offset
+    assert scrub(log, max_bytes=2**20) == len(log.segments) - 1
+
+
+@pytest.mark.parametrize("position", [100, 500, 900])
+def test_a_bit_that_has_changed_is_found(position):
+    disk = SimulatedDisk()
+    log = log_of_segments(disk)
+    disk.rot(FIRST, position, 0b100)
+    with pytest.raises(LogDamaged):
+        scrub(log)
+
+
+def test_what_is_still_being_written_is_left_alone():
+    disk = SimulatedDisk()
+    log = log_of_segments(disk)
+    disk.rot(f"/log/{log.active_segment.base_offset:020}.log", 100, 1)
+    scrub(log)
+
+
+def test_what_is_deleted_meanwhile_is_passed_over():
+    disk = SimulatedDisk()
+    log = log_of_segments(disk)
+    own = Scrub(log)
+    assert own.step(1)
+    disk.rot(FIRST, 500, 1)
+    log.advance_high_watermark(log.log_end_offset)
+    log.delete_records(log.active_segment.base_offset)
+    assert not own.step(2**20)
