@@ -49,7 +49,7 @@ class EmbeddedRay:
         # Sockets have short names, and Ray puts them deep into this directory.
         self._temporary = tempfile.mkdtemp(prefix="er-")
         try:
-            with _patience():
+            with patience():
                 self._start()
         except BaseException:
             self.close()
@@ -76,7 +76,7 @@ class EmbeddedRay:
 
 
 @contextmanager
-def _patience() -> Iterator[None]:
+def patience() -> Iterator[None]:
     """Wait longer for Ray's own processes than Ray does: on a busy machine they take more than its half a minute.
 
     It gives up in the middle, then, and leaves behind what it had started.

@@ -8,7 +8,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 from eagleray.actors.contact import Contact
@@ -26,6 +26,7 @@ from eagleray.connecting import StartOptions, start_nodes
 
 _START_S: Final = 180.0
 _ASK_S: Final = 5.0
+_RETRY_S: Final = 0.5
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 OnReady = Callable[[str], None]
@@ -61,7 +62,7 @@ async def _host(request: StartRequest, on_ready: OnReady, stop_wanted: threading
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     if stop_wanted.is_set():
         return
-    running = await _find_running(request.connection.name)
+    running = await _find_running(request)
     if running is not None:
         _leave_alone(request)
         on_ready(_bootstrap(running))
@@ -91,12 +92,19 @@ async def _host(request: StartRequest, on_ready: OnReady, stop_wanted: threading
             await _stop(request)
 
 
-async def _find_running(name: str) -> Contact | None:
-    try:
-        async with asyncio.timeout(_ASK_S):
-            return await find_quietly(name)
-    except (ClusterNotFound, TimeoutError, Unanswered):
-        return None
+async def _find_running(request: StartRequest) -> Contact | None:
+    """Find the cluster if it runs already; where that is fine, give Ray the time to start its nodes again.
+
+    A head that remembers its actors starts them when it is back itself.
+    """
+    patience_s = request.wait_s + _START_S if request.unless_running else _ASK_S
+    with suppress(ClusterNotFound, TimeoutError):
+        async with asyncio.timeout(patience_s):
+            while True:
+                with suppress(Unanswered):
+                    return await find_quietly(request.connection.name)
+                await asyncio.sleep(_RETRY_S)
+    return None
 
 
 def _leave_alone(request: StartRequest) -> None:

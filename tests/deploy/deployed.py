@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -18,15 +19,30 @@ _OUTPUT_BEGINS = "--- output ---"
 
 
 def configuration(machines: Machines, wheel: Path) -> dict[str, Any]:
-    """The committed cluster.yaml, with other machines and another key, and the wheel where the test has built it."""
+    """The committed cluster.yaml, with other machines and another key, and the wheel where the test has built it.
+
+    Ray remembers what it runs, as the comment in the file proposes.
+    """
     config: dict[str, Any] = yaml.safe_load((REPOSITORY / "cluster.yaml").read_text())
     head, *workers = machines.addresses
     config["provider"] |= {"head_ip": head, "worker_ips": workers}
     config["auth"] = {"ssh_user": "root", "ssh_private_key": str(machines.key)}
+    ray, broker = config["head_start_ray_commands"]
+    assert "--machines 3" in broker
+    assert "ray start --head" in ray
+    broker = broker.replace("--machines 3", f"--machines {len(machines.addresses)}")
+    ray = ray.replace("ray start --head", f"{memory_of_ray()} ray start --head")
+    config["head_start_ray_commands"] = [ray, broker]
     mounts = config["file_mounts"]
     (there,) = [there for there, here in mounts.items() if here == f"dist/{wheel.name}"]
     mounts[there] = str(wheel)
     return config
+
+
+def memory_of_ray() -> str:
+    """The line of the comment in cluster.yaml by which Ray remembers what it runs."""
+    (line,) = re.findall(r"^#   (export RAY_gcs_storage=.*;)$", (REPOSITORY / "cluster.yaml").read_text(), re.MULTILINE)
+    return str(line)
 
 
 class DeployedCluster:

@@ -6,6 +6,7 @@ Whoever is connected to Ray ends with it, so the load comes from a client that h
 import asyncio
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -33,7 +34,7 @@ MACHINES = 3
 NAME = "headless"
 OPTIONS = ("--name", NAME, "--layout", "colocated", "--leaders", "1", "--machines", str(MACHINES), *FEW_PARTITIONS)
 # All machines wait for the head this long, as with cluster.yaml; by default they end after a minute.
-PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"}
+PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "3600"}
 RAY_GIVES_UP_S = 60
 LONGER_THAN_RAY_WAITS_S = RAY_GIVES_UP_S + 15
 
@@ -55,8 +56,8 @@ class Commands:
         assert ended.returncode == 0, (arguments, ended.stdout, ended.stderr)
         return ended.stdout
 
-    def start(self):
-        self.run("start", "--detach", "--data-dir", self.data_dir, "--wait", "60", *OPTIONS)
+    def start(self, *options):
+        self.run("start", "--detach", "--data-dir", self.data_dir, "--wait", "60", *OPTIONS, *options)
         self.run("contact", self.contact_file, "--name", NAME)
 
     def nodes(self):
@@ -70,6 +71,15 @@ class Commands:
             return nodes if len(nodes) == MACHINES and all(node["registered"] for node in nodes.values()) else None
 
         return until(all_there, "every node has joined")
+
+    def until_in_sync(self):
+        async def all_in_sync():
+            async with self.client() as client:
+                topics = [await client.admin.describe_topic(name) for name in await client.admin.list_topics()]
+            partitions = [partition for topic in topics for partition in topic.partitions]
+            return all(sorted(partition.isr) == sorted(partition.replicas) for partition in partitions)
+
+        until(lambda: within_deadline(all_in_sync()), "every replica is in sync")
 
     @asynccontextmanager
     async def client(self):
@@ -125,8 +135,16 @@ def check(commands, *loads):
     within_deadline(scenario())
 
 
-def are_alive(nodes):
-    return all(psutil.pid_exists(node["pid"]) for node in nodes)
+def alive(nodes):
+    """Those whose processes run."""
+    return [node for node in nodes if not is_ended(node["pid"])]
+
+
+def is_ended(pid):
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_without_a_memory_the_head_ends_everybody_when_it_comes_back(tmp_path):
@@ -136,11 +154,11 @@ def test_without_a_memory_the_head_ends_everybody_when_it_comes_back(tmp_path):
         others = [nodes[100], nodes[200]]
         before = run_load(commands, lambda: machines.kill_machine(HEAD))
         time.sleep(LONGER_THAN_RAY_WAITS_S)
-        assert are_alive(others)
+        assert alive(others) == others
         check(commands, before)
 
         machines.start_machine(HEAD)
-        until(lambda: not any(psutil.pid_exists(node["pid"]) for node in others), "Ray has ended the others")
+        until(lambda: not alive(others), "Ray has ended the others")
         assert commands.nodes() == {}
         for number in (1, 2):
             if machines.processes_of(number):
@@ -169,14 +187,34 @@ def test_with_a_memory_the_head_comes_back_and_nobody_notices(memory, tmp_path):
         first = run_load(commands, lambda: machines.kill_machine(HEAD))
         machines.start_machine(HEAD)
         back = commands.until_registered()
-        assert back[0]["incarnation"] > nodes[0]["incarnation"]
+        assert back[0]["pid"] != nodes[0]["pid"]
         assert {node_id: back[node_id]["pid"] for node_id in (100, 200)} == {
             node_id: nodes[node_id]["pid"] for node_id in (100, 200)
         }
         # Ray starts nodes again, wherever they are: it knows them all.
         second = run_load(commands, lambda: os.kill(nodes[100]["pid"], signal.SIGKILL))
         again = commands.until_registered()
-        assert again[100]["incarnation"] > back[100]["incarnation"]
+        assert again[100]["pid"] != back[100]["pid"]
         check(commands, first, second)
         commands.run("stop", "--name", NAME)
         assert commands.nodes() == {}
+
+
+def test_head_that_is_lost_for_good_is_replaced_by_another_machine(tmp_path):
+    """Those that are left begin again without it; what comes back in its place, with an empty disk, catches up."""
+    with three_with(tmp_path) as (machines, commands):
+        first = run_load(commands, lambda: machines.kill_machine(HEAD))
+        shutil.rmtree(tmp_path / "data" / "machine-0")
+        for number in (1, 2):
+            machines.kill_machine(number)
+        machines.move_head(1)
+        for number in (1, 2):
+            machines.start_machine(number)
+        refused = commands.try_to("start", "--detach", "--data-dir", commands.data_dir, *OPTIONS)
+        assert b"Ray has no node at 127.0.0.2" in refused.stderr
+        commands.start("--without", "127.0.0.2")
+        check(commands, first)
+        second = run_load(commands, lambda: machines.start_machine(HEAD))
+        commands.until_registered()
+        commands.until_in_sync()
+        check(commands, first, second)

@@ -35,6 +35,13 @@ ENVIRONMENT = {
     # At any address but 127.0.0.1 Ray listens to the whole network; nobody is let in without the token.
     "RAY_AUTH_MODE": "token",
 }
+# On a busy machine Ray's processes take longer to start than the half a minute that Ray gives them.
+PATIENT_RAY = """
+from eagleray.actors.embedded_ray import patience
+from ray.scripts.scripts import main
+with patience():
+    main()
+"""
 ANY_PORT = (
     "--object-manager-port=0",
     "--node-manager-port=0",
@@ -63,6 +70,7 @@ class Machines:
         # Sockets have short names, and Ray puts them deep into this directory.
         self._folder = tempfile.mkdtemp(prefix="er-")
         self._count = 0
+        self.head = HEAD
         self.address = None
         if not os.path.exists(TOKEN):
             _ray("get-auth-token", "--generate", env={**os.environ, **ENVIRONMENT})
@@ -83,7 +91,7 @@ class Machines:
         folder = os.path.join(self._folder, str(number))
         self._keep_logs(number)
         shutil.rmtree(folder, ignore_errors=True)
-        which = self._as_head() if number == HEAD else (f"--address={self.address}",)
+        which = self._as_head() if number == self.head else (f"--address={self.address}",)
         _ray(
             *("start", *which, *ANY_PORT),
             f"--node-ip-address={address_of(number)}",
@@ -93,7 +101,7 @@ class Machines:
             "--disable-usage-stats",
             env=self._environment(number),
         )
-        if number == HEAD:
+        if number == self.head:
             with open(os.path.join(folder, "ray_current_cluster")) as file:
                 self.address = file.read().strip()
 
@@ -101,6 +109,11 @@ class Machines:
         """Put aside what was logged, which may be what somebody wants to know afterwards; the rest takes much room."""
         for logs in glob.glob(f"{self._folder}/{number}/session_*_*/logs"):
             os.rename(logs, tempfile.mkdtemp(prefix=f"logs-{number}-", dir=self._folder))
+
+    def move_head(self, number):
+        """Let another machine be the head, once all have ended; it has another address."""
+        assert not any(self.processes_of(each) for each in range(self._count)), "there is a head"
+        self.head, self.address = number, None
 
     def _as_head(self):
         # After its death the head comes back where the others look for it.
@@ -120,7 +133,7 @@ class Machines:
             **inherited,
             **ENVIRONMENT,
             **self._added,
-            **(self._added_to_head if number == HEAD else {}),
+            **(self._added_to_head if number == self.head else {}),
             MARK: self._mark(number),
         }
 
@@ -164,7 +177,7 @@ class Machines:
         Without the head, Ray ends all drivers and all other machines after a minute, unless they were told to wait for
         it longer: this process too, if it is a driver.
         """
-        assert number != HEAD or not ray.is_initialized(), "Ray would end this process"
+        assert number != self.head or not ray.is_initialized(), "Ray would end this process"
         processes = self.processes_of(number)
         assert processes, f"machine {number} does not run"
         killed_at_s = time.monotonic()
@@ -182,7 +195,7 @@ class Machines:
 
 
 def _ray(*command, env):
-    command = (sys.executable, "-m", "ray.scripts.scripts", *command)
+    command = (sys.executable, "-c", PATIENT_RAY, *command)
     subprocess.run(command, env=env, stdout=subprocess.DEVNULL, timeout=DEADLINE_S, check=True)
 
 

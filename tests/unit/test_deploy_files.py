@@ -129,7 +129,9 @@ def test_broker_is_started_as_the_command_line_wants_it():
 def test_kubernetes_starts_the_broker_with_the_same_options():
     ours, theirs = broker_options(BROKER), broker_options(POST_START)
     differing = {key for key in ours if ours[key] != theirs[key]}
-    assert differing == {"data_dir"}
+    # Of the pods, the head alone has a volume.
+    assert differing == {"data_dir", "machines", "wait"}
+    assert theirs["machines"] is None
 
 
 def test_data_are_on_the_claimed_volume():
@@ -156,6 +158,25 @@ def test_kubernetes_uses_the_ports_and_health_checks_of_cluster_yaml():
     checks = dict(re.findall(r"(RAY_health_check_\w+)=(\d+)", RAY_HEAD))
     assert len(checks) == 3
     assert {each["name"]: each["value"] for each in HEAD_CONTAINER["env"]} == checks
+
+
+def patience_of(command):
+    """How long a machine goes on without the head."""
+    return dict(re.findall(r"(RAY_gcs_rpc_server_reconnect_timeout_s)=(\d+)", command))
+
+
+def test_all_machines_wait_for_the_head_equally_long():
+    assert patience_of(RAY_HEAD)
+    assert patience_of(RAY_HEAD) == patience_of(RAY_WORKER)
+    (container,) = WORKERS["template"]["spec"]["containers"]
+    assert {each["name"]: each["value"] for each in container["env"]} == patience_of(RAY_WORKER)
+
+
+def test_streams_are_on_as_many_machines_as_the_file_names():
+    options = broker_options(BROKER)
+    provider = CLUSTER["provider"]
+    assert int(options["machines"]) == len([provider["head_ip"], *provider["worker_ips"]])
+    assert options["wait"] > 0
 
 
 def test_ray_is_the_pinned_one_everywhere():
