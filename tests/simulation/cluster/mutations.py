@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -10,6 +11,7 @@ import msgspec
 from eagleray.actors import replicas
 from eagleray.actors.internal_topic import InternalTopic
 from eagleray.actors.lives import Life, Lives
+from eagleray.actors.logs import Logs
 from eagleray.actors.metadata_quorum import MetadataQuorum
 from eagleray.broker.controller import controller
 from eagleray.broker.controller.image import MetadataImage
@@ -19,7 +21,7 @@ from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.quorum.leading import QuorumLeader
 from eagleray.broker.quorum.member import QuorumMember
-from eagleray.broker.replication import electing
+from eagleray.broker.replication import electing, follower
 from eagleray.broker.replication.controlling import Decided, NodeCame, ReplicationController
 from eagleray.broker.replication.electing import Rules
 from eagleray.broker.replication.events import LeaderEffect, ProposeIsr, Push, PushAnswered, Replicated
@@ -30,7 +32,7 @@ from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
-from eagleray.protocol.records import RecordBatch
+from eagleray.protocol.records import RecordBatch, split_batches
 
 Mutation = Callable[[], AbstractContextManager[Any]]
 
@@ -212,8 +214,18 @@ def _controlling_without_a_lease() -> AbstractContextManager[Any]:
     return mock.patch.object(MetadataQuorum, "holds", lambda self: self.is_active)
 
 
-def _following(follower: type[ReplicationFollower]) -> Mutation:
-    return lambda: mock.patch.object(PartitionReplica, "follower_type", follower)
+def _spreading_rot() -> AbstractContextManager[Any]:
+    """Followers that take what they are pushed without looking at checksums."""
+    return mock.patch.object(follower, "split_batches", partial(split_batches, verify_crc=False))
+
+
+def _not_looking_for_rot() -> AbstractContextManager[Any]:
+    """Nodes that never look at what they have written."""
+    return mock.patch.object(Logs, "scrub", lambda self, now_ms: None)
+
+
+def _following(mutated: type[ReplicationFollower]) -> Mutation:
+    return lambda: mock.patch.object(PartitionReplica, "follower_type", mutated)
 
 
 def _leading(leader: type[ReplicationLeader]) -> Mutation:
@@ -242,5 +254,7 @@ MUTATIONS: dict[str, Mutation] = {
     "coordinator that goes on after its lease": _admitting_always,
     "markers that are answered at once": _answering_markers_at_once,
     "controller that goes on after its lease": _controlling_without_a_lease,
+    "follower that spreads rot": _spreading_rot,
+    "rot that nobody looks for": _not_looking_for_rot,
     "quorum that needs nobody": lambda: mock.patch.object(QuorumMember, "leader_type", QuorumLeaderThatNeedsNobody),
 }
