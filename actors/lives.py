@@ -34,8 +34,8 @@ class Lives:
     Whoever begins a life has the node's lock, so that the last one is over. An incarnation is at least the time of day
     in microseconds, so that it ascends even where the disk is a new one. Records are lost where there is no trace of
     an earlier life, and where the machine has booted since and the last life was not closed in good order: what was
-    not flushed by then is gone. What a life has lost, those after it have lost too, until others were told of it: a life
-    may end before it comes to that.
+    not flushed by then is gone. What a life has lost, those after it have lost too, until others were told of it: a
+    life may end before it comes to that.
     """
 
     def __init__(
