@@ -201,11 +201,6 @@ def _loading_at_once() -> Iterator[None]:
         yield
 
 
-def _admitting_always() -> AbstractContextManager[Any]:
-    """A coordinator that goes on after its lease."""
-    return mock.patch.object(InternalTopic, "admit", lambda self, events: events)
-
-
 def _answering_markers_at_once() -> AbstractContextManager[Any]:
     """Leaders that say that markers are written as soon as they are appended."""
 
@@ -251,7 +246,6 @@ MUTATIONS: dict[str, Mutation] = {
     "loss that is forgotten": _forgetting_losses,
     "coordinator that answers at once": _coordinating_at_once,
     "coordinator that loads at once": _loading_at_once,
-    "coordinator that goes on after its lease": _admitting_always,
     "markers that are answered at once": _answering_markers_at_once,
     "controller that goes on after its lease": _controlling_without_a_lease,
     "rot that nobody looks for": _not_looking_for_rot,

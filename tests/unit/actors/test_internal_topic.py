@@ -7,8 +7,20 @@ import pytest
 
 from eagleray.actors.internal_topic import InternalTopic
 from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.replication.lease import Lease
 from tests.support.batches import NOW_MS
-from tests.support.replicas import LIVES, PARTITION, has_all, leader_of, metadata, open_log, pushes_in, write
+from tests.support.replicas import (
+    CONFIG,
+    LIVES,
+    PARTITION,
+    has_all,
+    held_lease,
+    leader_of,
+    metadata,
+    open_log,
+    pushes_in,
+    write,
+)
 
 STATE = PartitionImage(1, 1, (1, 2, 3), (1, 2, 3))
 
@@ -19,6 +31,7 @@ class OneReplica:
     def __init__(self, leader):
         self.leading = leader
         self.loading = set()
+        self.lease = Lease(CONFIG)
 
     def serve(self, role, name):
         assert name == PARTITION.topic
@@ -40,6 +53,7 @@ class Coordinator:
             is_registered=True,
             replicas=self.replicas,
             fail=self.failures.append,
+            steady_ms=lambda: NOW_MS,
         )
         self.topic = InternalTopic(
             host,
@@ -90,3 +104,16 @@ def test_a_leader_that_resigns_before_it_knows_what_is_replicated_loads_nothing_
     coordinator = asyncio.run(load())
     assert coordinator.posted == [("assigned", 0, 1), ("resigned", 0, 1)]
     assert not coordinator.failures
+
+
+def test_nothing_reaches_a_coordinator_while_another_may_have_taken_over(leader):
+    async def ask():
+        coordinator = Coordinator(leader)
+        topic, admitted = coordinator.topic, []
+        admitted.append(topic.admit(["first"]))
+        coordinator.replicas.lease = held_lease()
+        admitted.append(topic.admit(["second"]))
+        topic.close()
+        return admitted
+
+    assert asyncio.run(ask()) == [[], ["first", "second"]]
