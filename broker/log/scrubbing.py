@@ -32,6 +32,9 @@ class Scrub:
         try:
             data = log.read_for_replica(offset, max_bytes=max_bytes)
         except LogReadFailed as error:
+            if isinstance(error.__cause__, OSError):
+                # The disk did not answer, which says nothing about what is on it.
+                raise
             raise LogDamaged(str(error)) from error
         scan = scan_batches(data)
         if not scan.batches or (scan.stopped_by is not None and not scan.missing_bytes):

@@ -1,19 +1,22 @@
 """Nodes with one rule broken, each of which the simulator has to catch."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
 import msgspec
 
-from eagleray.actors import replicas
+from eagleray.actors import internal_topic, replicas
 from eagleray.actors.internal_topic import InternalTopic
 from eagleray.actors.lives import Life, Lives
+from eagleray.actors.logs import Logs
 from eagleray.actors.metadata_quorum import MetadataQuorum
 from eagleray.broker.controller import controller
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.log import Isolation, PartitionLog
 from eagleray.broker.messages import Message
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.marking import MarkerRequest
@@ -30,7 +33,7 @@ from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
-from eagleray.protocol.records import RecordBatch
+from eagleray.protocol.records import RecordBatch, split_batches
 
 Mutation = Callable[[], AbstractContextManager[Any]]
 
@@ -73,13 +76,6 @@ class FollowerThatAnswersBeforeItAppends(ReplicationFollower):
     def _answer(self, push: Push, error_code: ErrorCode, end_offset: int = -1) -> PushAnswered:
         claimed = push.leader_end_offset if error_code is ErrorCode.NONE else end_offset
         return super()._answer(push, error_code, claimed)
-
-
-class FollowerWithoutProducers(ReplicationFollower):
-    """Begins anew without the producers whose records it will never see."""
-
-    def push(self, push: Push, now_ms: int) -> PushAnswered:
-        return super().push(msgspec.structs.replace(push, producers=b""), now_ms)
 
 
 # Leaders
@@ -188,14 +184,21 @@ def _coordinating_at_once() -> AbstractContextManager[Any]:
     return mock.patch.object(InternalTopic, "replicate", replicate)
 
 
-def _loading_at_once() -> AbstractContextManager[Any]:
-    """A coordinator that loads what the last leader wrote, although it may be undone."""
-    return mock.patch.object(ReplicationLeader, "knows_high_watermark", property(lambda self: True))
+@contextlib.contextmanager
+def _loading_at_once() -> Iterator[None]:
+    """A coordinator that loads what is known to be replicated, although more may be."""
 
+    def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
+        offset = log.log_start_offset
+        while offset < log.high_watermark:
+            found = log.read(offset, max_bytes=2**20, isolation=Isolation.READ_UNCOMMITTED)
+            batches = split_batches(found.records)
+            yield from batches
+            offset = batches[-1].header.next_offset
 
-def _admitting_always() -> AbstractContextManager[Any]:
-    """A coordinator that goes on after its lease."""
-    return mock.patch.object(InternalTopic, "admit", lambda self, events: events)
+    knows = mock.patch.object(ReplicationLeader, "knows_high_watermark", property(lambda self: True))
+    with knows, mock.patch.object(internal_topic, "batches_of", batches_of):
+        yield
 
 
 def _answering_markers_at_once() -> AbstractContextManager[Any]:
@@ -212,8 +215,13 @@ def _controlling_without_a_lease() -> AbstractContextManager[Any]:
     return mock.patch.object(MetadataQuorum, "holds", lambda self: self.is_active)
 
 
-def _following(follower: type[ReplicationFollower]) -> Mutation:
-    return lambda: mock.patch.object(PartitionReplica, "follower_type", follower)
+def _not_looking_for_rot() -> AbstractContextManager[Any]:
+    """Nodes that never look at what they have written."""
+    return mock.patch.object(Logs, "scrub", return_value=None)
+
+
+def _following(mutated: type[ReplicationFollower]) -> Mutation:
+    return lambda: mock.patch.object(PartitionReplica, "follower_type", mutated)
 
 
 def _leading(leader: type[ReplicationLeader]) -> Mutation:
@@ -225,7 +233,6 @@ MUTATIONS: dict[str, Mutation] = {
     "follower that forgets to truncate": _following(FollowerThatForgetsToTruncate),
     "follower that trusts its tail": _following(FollowerThatTrustsItsTail),
     "follower that answers before it appends": _following(FollowerThatAnswersBeforeItAppends),
-    "follower that begins anew without producers": _following(FollowerWithoutProducers),
     "leader that does not wait for followers": _leading(LeaderThatDoesNotWait),
     "leader that replies at once": _leading(LeaderThatRepliesAtOnce),
     "leader that takes in too early": _leading(LeaderThatTakesInTooEarly),
@@ -239,8 +246,8 @@ MUTATIONS: dict[str, Mutation] = {
     "loss that is forgotten": _forgetting_losses,
     "coordinator that answers at once": _coordinating_at_once,
     "coordinator that loads at once": _loading_at_once,
-    "coordinator that goes on after its lease": _admitting_always,
     "markers that are answered at once": _answering_markers_at_once,
     "controller that goes on after its lease": _controlling_without_a_lease,
+    "rot that nobody looks for": _not_looking_for_rot,
     "quorum that needs nobody": lambda: mock.patch.object(QuorumMember, "leader_type", QuorumLeaderThatNeedsNobody),
 }

@@ -57,12 +57,21 @@ class Reader(Client):
                 await self.look_around()
 
     async def _find_the_beginning(self, target: int) -> None:
-        """Go on where the log begins, for what comes before that was deleted; nothing else is out of range."""
+        """Go on where the log begins, for what comes before that was deleted; nothing else is out of range.
+
+        But one who led before, and does not know that others have gone on, may say so of what came after it. Consumers
+        name the leader epoch that they know, and are safe from that; this one asks anybody.
+        """
         reply = await self.ask(target, ListOffset, self.partition, EARLIEST_TIMESTAMP)
-        if reply is not None and reply.error_code is ErrorCode.NONE:
-            if reply.offset <= self.offset:
-                raise Violation(f"{self.name} is at {self.offset}, which is said to be out of range: {reply}")
+        if reply is None or reply.error_code is not ErrorCode.NONE:
+            return
+        if reply.offset > self.offset:
             self.offset = reply.offset
+        elif self.world.watch.image.leader_of(self.partition) == target:
+            raise Violation(f"{self.name} is at {self.offset}, which is said to be out of range: {reply}")
+        else:
+            self.world.schedule.fired["out of range, says one who led before"] += 1
+            await self.look_around()
 
     def _take(self, found: FetchedPartition) -> None:
         self.offset = max(self.offset, found.log_start_offset)

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.cluster.coverage import empty_cells, table
 from tests.simulation.cluster.world import simulate_cluster
 
-SEEDS = 30
+SEEDS = 64
 
 WHAT_HAPPENS = [
     "client repeats",

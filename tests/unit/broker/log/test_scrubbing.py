@@ -2,9 +2,10 @@
 
 import pytest
 
-from eagleray.broker.log import LogConfig, LogDamaged, PartitionLog
+from eagleray.broker.log import LogConfig, LogDamaged, LogReadFailed, PartitionLog
 from eagleray.broker.log.scrubbing import Scrub
 from tests.support.batches import NOW_MS, data_batch
+from tests.support.faults import Fault, Operation, Outcome
 from tests.support.simulated_disk import SimulatedDisk
 
 FIRST = "/log/00000000000000000000.log"
@@ -38,6 +39,13 @@ def test_a_bit_that_has_changed_is_found(position):
     log = log_of_segments(disk)
     disk.rot(FIRST, position, 0b100)
     with pytest.raises(LogDamaged):
+        scrub(log)
+
+
+def test_a_disk_that_does_not_answer_has_damaged_nothing():
+    disk = SimulatedDisk()
+    log = log_of_segments(disk)
+    with disk.injected(Fault(Outcome.FAIL, on=Operation.READ)), pytest.raises(LogReadFailed):
         scrub(log)
 
 

@@ -1,0 +1,119 @@
+"""A coordinator loads its partition once all that it holds is replicated, and not at all if it leads no longer."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from eagleray.actors.internal_topic import InternalTopic
+from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.replication.lease import Lease
+from tests.support.batches import NOW_MS
+from tests.support.replicas import (
+    CONFIG,
+    LIVES,
+    PARTITION,
+    has_all,
+    held_lease,
+    leader_of,
+    metadata,
+    open_log,
+    pushes_in,
+    write,
+)
+
+STATE = PartitionImage(1, 1, (1, 2, 3), (1, 2, 3))
+
+
+class OneReplica:
+    """The replicas of a node that leads one partition, or has just stopped to."""
+
+    def __init__(self, leader):
+        self.leading = leader
+        self.loading = set()
+        self.lease = Lease(CONFIG)
+
+    def serve(self, role, name):
+        assert name == PARTITION.topic
+
+    def leader(self, partition):
+        return self.leading
+
+    lead = leader
+
+
+class Coordinator:
+    def __init__(self, leader):
+        self.posted, self.failures = [], []
+        self.replicas = OneReplica(leader)
+        host = SimpleNamespace(
+            spec=SimpleNamespace(node_id=1),
+            loop=asyncio.get_running_loop(),
+            image=metadata(STATE),
+            is_registered=True,
+            replicas=self.replicas,
+            fail=self.failures.append,
+            steady_ms=lambda: NOW_MS,
+        )
+        self.topic = InternalTopic(
+            host,
+            PARTITION.topic,
+            post=self.posted.append,
+            assigned=lambda *event: ("assigned", *event),
+            loaded=lambda *event: ("loaded", *event),
+            resigned=lambda *event: ("resigned", *event),
+            replay=lambda batches: len(list(batches)),
+        )
+        self.topic.metadata_changed()
+
+
+@pytest.fixture
+def leader():
+    """A leader of whose log nobody has told yet how much is replicated."""
+    return leader_of(write(open_log(), 0, 0), STATE)
+
+
+def test_what_is_replicated_is_loaded(leader):
+    async def load():
+        coordinator = Coordinator(leader)
+        await asyncio.sleep(0.05)
+        assert coordinator.posted == [("assigned", 0, 1)]
+        for node_id, push in pushes_in(leader.learn(STATE, LIVES, NOW_MS)).items():
+            leader.push_answered(has_all(push, node_id), NOW_MS)
+        await asyncio.sleep(0.05)
+        coordinator.topic.close()
+        return coordinator
+
+    coordinator = asyncio.run(load())
+    assert coordinator.posted == [("assigned", 0, 1), ("loaded", 0, 1, 2)]
+    assert not coordinator.failures
+
+
+def test_a_leader_that_resigns_before_it_knows_what_is_replicated_loads_nothing_and_goes_on(leader):
+    async def load():
+        coordinator = Coordinator(leader)
+        await asyncio.sleep(0.05)
+        leader.resign()
+        coordinator.replicas.leading = None
+        await asyncio.sleep(0.05)
+        coordinator.topic.resigned(PARTITION, leader)
+        await asyncio.sleep(0.15)
+        coordinator.topic.close()
+        return coordinator
+
+    coordinator = asyncio.run(load())
+    assert coordinator.posted == [("assigned", 0, 1), ("resigned", 0, 1)]
+    assert not coordinator.failures
+
+
+def test_nothing_reaches_a_coordinator_while_another_may_have_taken_over(leader):
+    async def ask():
+        coordinator = Coordinator(leader)
+        topic, admitted = coordinator.topic, []
+        admitted.append(topic.admit(["first"]))
+        coordinator.replicas.lease = held_lease()
+        admitted.append(topic.admit(["second"]))
+        topic.close()
+        return admitted
+
+    assert asyncio.run(ask()) == [[], ["first", "second"]]
