@@ -209,7 +209,12 @@ async def connect(
     _, client = await asyncio.get_running_loop().create_connection(
         lambda: DirectClient(token, timeout_s=timeout_s, traffic=traffic), host, port
     )
-    welcome, link = await client.welcomed
+    try:
+        welcome, link = await client.welcomed
+    except BaseException:
+        # Whoever gave up waiting would leave the connection open behind it.
+        client.close()
+        raise
     if welcome.node_id != node_id:
         client.close()
         raise ConnectionError(f"node {welcome.node_id} listens at {host}:{port}, where node {node_id} was")

@@ -158,7 +158,7 @@ class Peers:
     # Opening links
 
     async def _open(self, node_id: int) -> None:
-        is_open = await self._open_direct(node_id) or await self._open_ray(node_id)
+        is_open = await self._open_direct(node_id) or await self._open_either(node_id)
         if not is_open:
             # Whoever is told asks again; this keeps it from doing so without a pause.
             await asyncio.sleep(_BACKOFF_S)
@@ -187,6 +187,27 @@ class Peers:
         self._take(node_id, link, client.close)
         self._fallen_back.discard(node_id)
         return True
+
+    async def _open_either(self, node_id: int) -> bool:
+        """Open the Ray lane, or the direct one where that is sooner; False as soon as Ray says that there is no actor.
+
+        A node that was killed listens again up to two seconds before Ray tells those who wait for its actor.
+        """
+        by_ray = self._loop.create_task(self._open_ray(node_id))
+        directly = self._loop.create_task(self._open_direct_soon(node_id))
+        try:
+            await asyncio.wait({by_ray, directly}, return_when=asyncio.FIRST_COMPLETED)
+            return directly.done() or by_ray.result()
+        finally:
+            by_ray.cancel()
+            directly.cancel()
+
+    async def _open_direct_soon(self, node_id: int) -> None:
+        """Try until the direct lane is open."""
+        while True:
+            await asyncio.sleep(_BACKOFF_S)
+            if await self._open_direct(node_id):
+                return
 
     async def _open_ray(self, node_id: int) -> bool:
         if self._actor_of is None:

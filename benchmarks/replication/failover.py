@@ -205,6 +205,8 @@ def _say(number: int, kill: Kill) -> None:
     shares = ", ".join(f"{name} {seconds:.2f}" for name, seconds in kill.shares().items())
     what = f"{kill.kind} {kill.node_id}{' (the controller)' if kill.was_controller else ''}"
     words = f"kill {number}, {what}: {kill.commit_s:.2f} s until the next commit: {shares}"
+    if kill.life_s is not None:
+        words += f"; its new process began after {kill.life_s:.2f}"
     print(words, file=sys.stderr, flush=True)
 
 

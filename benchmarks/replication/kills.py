@@ -71,4 +71,8 @@ def _where(kills: Sequence[Kill]) -> str:
     for kill in kills:
         for name, seconds in kill.shares().items():
             shares.setdefault(name, []).append(seconds)
+    lives = [kill.life_s for kill in kills if kill.was_given_up and kill.life_s is not None]
+    if lives:
+        # Whether Ray was slow, or the session short, is seen only beside each other.
+        shares["Ray, too late"] = lives
     return ", ".join(f"{name} {quantile(seconds, 0.5):.2f}" for name, seconds in shares.items())

@@ -35,7 +35,7 @@ def test_kills_are_told_by_kind_and_by_who_was_hit():
     assert table["machine"][:6] == ["1", "3.40", "3.40", "3.40", "3.40", "< 5 s ✓"]
     assert table["actor"][:6] == ["2", "1.60", "3.30", "3.30", "3.30", "< 2 s ✗ 1 of 2"]
     assert table["actor, of another"][-1] == "Ray 1.10, registering 0.30, the client 0.20"
-    assert table["actor, given up before it was back"][-1] == "the session 3.10, the client 0.20"
+    assert table["actor, given up before it was back"][-1] == "the session 3.10, the client 0.20, Ray, too late 4.00"
     assert [*table] == [
         "machine",
         "machine, of the controller",

@@ -411,3 +411,29 @@ def test_whoever_waits_for_a_lane_to_open_is_silence_too():
             peers.close()
 
     asyncio.run(scenario())
+
+
+def test_direct_lane_is_taken_as_soon_as_it_opens_while_ray_still_waits_for_an_actor():
+    """A node that was killed listens again before Ray tells those who wait for its actor."""
+
+    class Waiting:
+        async def remote(self):
+            await asyncio.sleep(60)
+
+    async def scenario():
+        service = Service()
+        port = await service.listen()
+        await service.kill()
+        peers = Peers(token=TOKEN, actor_of=lambda _: type("Actor", (), {"attach": Waiting()}))
+        peers.learn({NODE: Address(port)})
+        waiting = asyncio.ensure_future(peers.call(NODE, AllocateBlock))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        await service.listen(port)
+        async with asyncio.timeout(2):
+            assert (await waiting).error_code is ErrorCode.NONE
+        assert peers.lane_to(NODE) == "direct"
+        peers.close()
+        await service.kill()
+
+    asyncio.run(scenario())
