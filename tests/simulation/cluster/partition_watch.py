@@ -238,6 +238,17 @@ def kept_of(batch: RecordBatch) -> Iterator[Kept]:
         yield Kept(record.offset, None if key is None else bytes(key), None if value is None else bytes(value))
 
 
+def is_damaged(log: PartitionLog) -> bool:
+    """Whether a log holds what was never written to it."""
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        scan = scan_batches(log.read_for_replica(offset, max_bytes=READ_BYTES))
+        if not scan.batches:
+            return True
+        offset = scan.batches[-1].header.next_offset
+    return False
+
+
 def _contents(log: PartitionLog, start_offset: int) -> tuple[int, bytes]:
     data, offset = b"", start_offset
     while offset < log.log_end_offset:
