@@ -10,6 +10,8 @@ from tests.simulation.cluster.coverage import empty_cells, table
 from tests.simulation.cluster.world import simulate_cluster
 
 SEEDS = 64
+MOST_SEEDS = 400
+"""What is rare comes sooner or later; which seed brings it changes with every change of what nodes do."""
 
 WHAT_HAPPENS = [
     "client repeats",
@@ -42,10 +44,15 @@ def silence() -> Iterator[None]:
 
 def test_nothing_acknowledged_is_lost_and_all_is_there_exactly_once() -> None:
     fired: Counter[str] = Counter()
-    for seed in range(SEEDS):
+    for seed in range(MOST_SEEDS):
         fired += simulate_cluster(seed)
-    assert [event for event in WHAT_HAPPENS if not fired[event]] == []
-    assert empty_cells(fired) == [], "\n" + table(fired)
+        if seed >= SEEDS and not missing(fired):
+            break
+    assert missing(fired) == [], "\n" + table(fired)
+
+
+def missing(fired: Counter[str]) -> list[str]:
+    return [*(event for event in WHAT_HAPPENS if not fired[event]), *empty_cells(fired)]
 
 
 def test_a_seed_always_gives_the_same_world() -> None:

@@ -9,7 +9,7 @@ from tests.simulation.cluster.mutations import MUTATIONS
 from tests.simulation.cluster.world import simulate_cluster
 from tests.simulation.schedule import Violation
 
-MOST_SEEDS = 40
+MOST_SEEDS = 300
 
 FIRST_SEEDS = {
     "follower without the epoch fence": 6,
