@@ -104,7 +104,9 @@ class InternalTopic:
             except (PartitionLocked, LogError, OSError) as error:
                 _log.warning("%s-%s cannot be loaded yet: %s", self._name, number, error)
             except Exception as error:  # noqa: BLE001 - a log that cannot be understood is not to be written to
-                self._host.fail(error)
+                # Where another leads by now, it may have cut off what was being read.
+                if self._epochs.get(number) == epoch:
+                    self._host.fail(error)
             await asyncio.sleep(_RETRY_S)
 
     async def _load_once(self, number: int, epoch: int) -> bool:

@@ -24,13 +24,17 @@ class _WaitingFetch:
 class Fetches:
     """The reads of one leader actor, those that wait included.
 
-    A waiting fetch is looked at again only when one of its own partitions has moved, or when its time is up.
+    A waiting fetch is looked at again only when one of its own partitions has moved, or when its time is up. A leader
+    that may have been replaced serves what it has, which is never wrong; but it does not say that an offset is out of
+    range, by which a consumer would begin anew somewhere else: whoever leads may have it.
     """
 
     def __init__(self, leaders: Mapping[TopicPartition, PartitionLeader]) -> None:
         self._leaders = leaders
         self._waiting_for: defaultdict[TopicPartition, list[_WaitingFetch]] = defaultdict(list)
         self._by_deadline: list[_WaitingFetch] = []
+        self.now_ms = 0
+        """The time of this turn, by which leases count."""
 
     def fetch(self, event: Fetch, now_ms: int) -> Fetched | None:
         """Answer at once where that is possible, else remember the fetch."""
@@ -91,7 +95,8 @@ class Fetches:
             if leader is None:
                 partitions.append(FetchedPartition(request.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER))
                 continue
-            found = read_partition(leader, request, min(request.max_bytes, left_bytes), event.isolation)
+            max_bytes = min(request.max_bytes, left_bytes)
+            found = read_partition(leader, request, max_bytes, event.isolation, now_ms=self.now_ms)
             left_bytes = max(left_bytes - len(found.records), 0)
             partitions.append(found)
         return Fetched(event.request_id, tuple(partitions))
@@ -107,7 +112,7 @@ def _is_enough(event: Fetch, fetched: Fetched) -> bool:
 
 
 def read_partition(
-    leader: PartitionLeader, request: FetchPartition, max_bytes: int, isolation: Isolation
+    leader: PartitionLeader, request: FetchPartition, max_bytes: int, isolation: Isolation, *, now_ms: int
 ) -> FetchedPartition:
     """Read what is there of one partition now; with no bytes left, only say where it stands."""
     error_code = leader.check_leader_epoch(request.leader_epoch)
@@ -118,7 +123,9 @@ def read_partition(
     try:
         found = leader.log.read(request.offset, max_bytes=max_bytes, isolation=isolation)
     except OffsetOutOfRange:
-        return _without_records(leader, ErrorCode.OFFSET_OUT_OF_RANGE)
+        is_sure = leader.replication.may_acknowledge(now_ms)
+        code = ErrorCode.OFFSET_OUT_OF_RANGE if is_sure else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return _without_records(leader, code)
     except LogError as error:
         leader.note_failure(error)
         return FetchedPartition(request.partition, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -89,7 +89,7 @@ class ReplicationLeader:
 
     def check_append(self, now_ms: int, *, waits_for_all: bool) -> ErrorCode:
         """Tell whether something may be appended now, before it is."""
-        if not self._may_acknowledge(now_ms):
+        if not self.may_acknowledge(now_ms):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if waits_for_all and not self._has_enough(now_ms):
             return ErrorCode.NOT_ENOUGH_REPLICAS
@@ -97,7 +97,7 @@ class ReplicationLeader:
 
     def is_replicated(self, end_offset: int, now_ms: int) -> bool:
         """Whether everything before an offset is replicated, and may be told to be."""
-        return self.log.high_watermark >= end_offset and self._is_in_sync and self._may_acknowledge(now_ms)
+        return self.log.high_watermark >= end_offset and self._is_in_sync and self.may_acknowledge(now_ms)
 
     def wait(self, request_id: int, end_offset: int, deadline_ms: int) -> None:
         """Let somebody wait until everything before `end_offset` is replicated; answered by `Replicated`."""
@@ -108,7 +108,7 @@ class ReplicationLeader:
         """Whether the logs of all who may be elected begin no earlier, and that may be told."""
         followers = (node_id for node_id in self._in_sync.maximal if node_id != self._node_id)
         have_it = all(self._pushes.acknowledged_start_offset(node_id) >= start_offset for node_id in followers)
-        return have_it and self._may_acknowledge(now_ms)
+        return have_it and self.may_acknowledge(now_ms)
 
     def wait_for_start(self, request_id: int, start_offset: int, deadline_ms: int) -> None:
         """Let somebody wait until nobody who may be elected has anything before an offset; answered by `Replicated`."""
@@ -196,7 +196,7 @@ class ReplicationLeader:
     def _is_in_sync(self) -> bool:
         return self.is_alone or len(self.state.isr) >= self._least_in_sync
 
-    def _may_acknowledge(self, now_ms: int) -> bool:
+    def may_acknowledge(self, now_ms: int) -> bool:
         """Whether nobody else leads for sure: where there is no other replica, none can without this leader's help."""
         return self.is_leading and (self.is_alone or self._lease.holds(now_ms))
 
@@ -220,7 +220,7 @@ class ReplicationLeader:
         if not self._is_in_sync:
             return ()
         self.log.advance_high_watermark(self._replicated_offset())
-        if not len(self._waiting) or not self._may_acknowledge(now_ms):
+        if not len(self._waiting) or not self.may_acknowledge(now_ms):
             return ()
         return self._waiting.reached(self.log.high_watermark)
 

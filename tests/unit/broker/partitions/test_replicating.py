@@ -10,7 +10,9 @@ from eagleray.broker.partitions.events import (
     LARGEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     DeleteRecords,
+    Fetch,
     Fetched,
+    FetchPartition,
     ListOffset,
     MarkersAnswered,
     OffsetListed,
@@ -154,6 +156,14 @@ def test_without_a_lease_nothing_is_appended():
         4: ErrorCode.NONE,
     }
     assert led.log.log_end_offset == 0
+
+
+def test_who_may_have_been_replaced_says_of_no_offset_that_it_is_out_of_range(led):
+    beyond = Fetch(1, (FetchPartition(ORDERS, 100, max_bytes=1000),))
+    (fetched,) = led.handle(beyond)
+    assert fetched.partitions[0].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+    (fetched,) = led.handle(beyond, steady_ms=STEADY_MS + CONFIG.leader_lease_ms)
+    assert fetched.partitions[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_lease_that_ends_while_somebody_waits_holds_the_answer_back_until_there_is_one(led):
