@@ -183,7 +183,7 @@ class ReplicationLeader:
         effects += self._started(now_ms)
         effects += [*self._waiting.expire(now_ms), *self._waiting_for_start.expire(now_ms)]
         effects += self._propose_again(now_ms) or self._propose_leaving(now_ms) or self._propose_joining(now_ms)
-        return [*effects, *self._push(now_ms)]
+        return [*effects, *self._push(now_ms, tells_high_watermark=True)]
 
     # How it does it
 
@@ -231,8 +231,9 @@ class ReplicationLeader:
             return ()
         return self._waiting_for_start.reached(start_offset)
 
-    def _push(self, now_ms: int) -> list[SendPush]:
-        return [SendPush(node_id, push) for node_id, push in self._pushes.due(now_ms)]
+    def _push(self, now_ms: int, *, tells_high_watermark: bool = False) -> list[SendPush]:
+        due = self._pushes.due(now_ms, tells_high_watermark=tells_high_watermark)
+        return [SendPush(node_id, push) for node_id, push in due]
 
     def _propose_again(self, now_ms: int) -> list[ProposeIsr]:
         proposal = self._in_sync.proposal

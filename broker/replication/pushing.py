@@ -9,7 +9,7 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogDamaged, LogError, PartitionLog
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.divergence import epoch_before, find_agreement
-from eagleray.broker.replication.events import NO_LEADER_EPOCH, Push, PushAnswered
+from eagleray.broker.replication.events import NO_LEADER_EPOCH, NO_OFFSET, Push, PushAnswered
 from eagleray.broker.replication.progress import NOT_IN_FLIGHT, FollowerProgress
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import decode_header, scan_batches
@@ -33,6 +33,7 @@ class Pushes:
         self._config = config
         self._push_ids = count(1)
         self._followers: dict[int, FollowerProgress] = {}
+        self._last_read = (NO_OFFSET, NO_OFFSET, b"")
 
     def push_to(self, node_ids: Iterable[int], incarnations: Mapping[int, int], now_ms: int) -> None:
         """Push to these followers from now on, as far as they are registered, and begin anew with new lives of them."""
@@ -103,14 +104,17 @@ class Pushes:
         if scan.stopped_by is not None and not scan.missing_bytes:
             raise LogDamaged(f"{self._partition}: what follows offset {offset} is damaged: {scan.stopped_by}")
 
-    def due(self, now_ms: int) -> Iterator[tuple[int, Push]]:
+    def due(self, now_ms: int, *, tells_high_watermark: bool = True) -> Iterator[tuple[int, Push]]:
         """Make the pushes that followers are owed, to those that have none on the way.
 
-        What cannot be read is owed on; a follower that it keeps from catching up lags, and leaves the in-sync set.
+        The high watermark goes with every push. To have it told by a push of its own costs as much as one with records,
+        so whoever is in no hurry leaves it to the next. What cannot be read is owed on; a follower that it keeps from
+        catching up lags, and leaves the in-sync set.
         """
         log = self._log
+        high_watermark = log.high_watermark if tells_high_watermark else NO_OFFSET
         for node_id, progress in self._followers.items():
-            if progress.is_owed(log.log_end_offset, log.high_watermark, log.log_start_offset):
+            if progress.is_owed(log.log_end_offset, high_watermark, log.log_start_offset):
                 try:
                     push = self._push(progress, now_ms)
                 except LogError:
@@ -159,9 +163,14 @@ class Pushes:
         return push
 
     def _read(self, base_offset: int) -> bytes:
-        """Return whole batches: a read may end inside of one."""
-        if base_offset >= self._log.log_end_offset:
+        """Return whole batches: a read may end inside of one. Followers that are equally far share one read."""
+        end_offset = self._log.log_end_offset
+        if base_offset >= end_offset:
             return b""
+        if self._last_read[:2] == (base_offset, end_offset):
+            return self._last_read[2]
         data = self._log.read_for_replica(base_offset, max_bytes=self._config.replica_push_max_bytes)
         scan = scan_batches(data, verify_crc=False)
-        return data if scan.valid_length == len(data) else data[: scan.valid_length]
+        records = data if scan.valid_length == len(data) else data[: scan.valid_length]
+        self._last_read = base_offset, end_offset, records
+        return records

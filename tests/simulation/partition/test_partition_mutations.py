@@ -15,7 +15,7 @@ FIRST_SEEDS = {
     "lease that never ends": 78,
     "election outside of the in-sync set": 16,
     "answers of another life": 90,
-    "follower that begins anew without producers": 263,
+    "follower that begins anew without producers": 440,
 }
 """Where to begin to look for what is rare, so that the tests are quick."""
 

@@ -173,10 +173,33 @@ def test_what_cannot_be_read_is_pushed_later_and_keeps_nobody_else_waiting() -> 
     leader.wait(7, 1, NOW_MS + 1000)
     write(log, 1)
     leader.push_answered(msgspec.structs.replace(has_all(pushes[2], 2), end_offset=1), NOW_MS)
+    write(log, 1)
     with disk.injected(Fault(Outcome.FAIL, on=Operation.READ)):
         effects = leader.push_answered(msgspec.structs.replace(has_all(pushes[3], 3), end_offset=1), NOW_MS)
     assert effects == [Replicated(7, ErrorCode.NONE)]
     assert set(pushes_in(leader.tick(NOW_MS))) == {3}
+
+
+def test_followers_that_are_equally_far_share_one_read() -> None:
+    disk = SimulatedDisk()
+    log = PartitionLog.open(disk, "/log", LogConfig(), now_ms=NOW_MS)
+    leader = in_sync_leader(log)
+    write(log, 1)
+    pushes = pushes_in(leader.appended(NOW_MS))
+    assert pushes[2].records == pushes[3].records != b""
+    assert pushes[2].records is pushes[3].records
+
+
+def test_the_high_watermark_goes_with_the_next_records_or_with_time() -> None:
+    log = open_log()
+    leader = in_sync_leader(log)
+    write(log, 1)
+    pushes = pushes_in(leader.appended(NOW_MS))
+    for node_id in (2, 3):
+        assert pushes_in(leader.push_answered(has_all(pushes[node_id], node_id), NOW_MS)) == {}
+    assert log.high_watermark == 1
+    assert {push.high_watermark for push in pushes_in(leader.tick(NOW_MS)).values()} == {1}
+    assert pushes_in(leader.tick(NOW_MS)) == {}, "they are on their way"
 
 
 def test_too_few_in_sync_are_told_before_and_after_the_append() -> None:
