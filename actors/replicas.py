@@ -169,9 +169,8 @@ class Replicas:
 
     def _learn(self, partition: TopicPartition, state: PartitionImage) -> None:
         image, replica = self._host.image, self._replicas[partition]
-        lives = {node_id: node.incarnation for node_id, node in image.nodes.items()}
         least = self._least_in_sync(image.topics[partition.topic])
-        self._do(partition, lambda: replica.learn(state, lives, least, self._host.steady_ms()))
+        self._do(partition, lambda: replica.learn(state, image.lives, least, self._host.steady_ms()))
 
     def _least_in_sync(self, topic: TopicImage) -> int:
         """What the topic's settings say, which are read once for all of its partitions."""

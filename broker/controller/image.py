@@ -104,6 +104,11 @@ class MetadataImage(Message, frozen=True, tag=True, gc=True, dict=True):
         return draft.finish()
 
     @cached_property
+    def lives(self) -> dict[int, int]:
+        """The incarnations of the registered nodes."""
+        return {node_id: node.incarnation for node_id, node in self.nodes.items()}
+
+    @cached_property
     def _topics_by_id(self) -> dict[bytes, TopicImage]:
         return {topic.topic_id: topic for topic in self.topics.values()}
 

@@ -55,6 +55,63 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     unless_running: bool = False
 
 
+# How `start` is told what to do
+
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        "--listen",
+        metavar="HOST:PORT",
+        help="Where clients reach it; port 0 takes a free one.",
+        show_default=f"{_HOST}:{_PORT}, or with several machines port {_PORT} of each",
+    ),
+]
+Advertise = Annotated[
+    str | None,
+    typer.Option("--advertise", metavar="HOST", help="What clients are told to connect to, if not that of --listen."),
+]
+NodePorts = Annotated[
+    str | None,
+    typer.Option(
+        "--node-ports", metavar="LOW-HIGH", help="Where the other nodes listen, for a firewall; else at any port."
+    ),
+]
+Leaders = Annotated[
+    int | None, typer.Option("--leaders", min=1, help="How many processes lead partitions; one a core by default.")
+]
+Coordinators = Annotated[
+    int | None,
+    typer.Option("--coordinators", min=1, help="How many processes coordinate transactions; one a core, up to 4."),
+]
+Machines = Annotated[
+    str | None,
+    typer.Option(
+        "--machines",
+        metavar="N",
+        help="How many nodes of the Ray cluster it is spread over, or all.",
+        show_default="those of the data directory, or 1",
+    ),
+]
+Without = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--without",
+        metavar="ADDRESS",
+        help="A machine of the cluster that is gone; its nodes start when it is back.",
+    ),
+]
+Wait = Annotated[
+    float,
+    typer.Option(
+        "--wait", metavar="SECONDS", min=0, help="How long to wait for machines that have not joined Ray yet."
+    ),
+]
+FlushWhen = Annotated[
+    Flush | None,
+    typer.Option("--flush", help="Write to the disk before each acknowledgement, or when the system does."),
+]
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command(
@@ -73,64 +130,18 @@ def add_to(app: typer.Typer) -> None:
 def start(
     *,
     data_dir: Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Where the cluster keeps its records.")],
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            "--listen",
-            metavar="HOST:PORT",
-            help="Where clients reach it; port 0 takes a free one.",
-            show_default=f"{_HOST}:{_PORT}, or with several machines port {_PORT} of each",
-        ),
-    ] = None,
-    advertise: Annotated[
-        str | None,
-        typer.Option(
-            "--advertise", metavar="HOST", help="What clients are told to connect to, if not that of --listen."
-        ),
-    ] = None,
-    node_ports: Annotated[
-        str | None,
-        typer.Option(
-            "--node-ports", metavar="LOW-HIGH", help="Where the other nodes listen, for a firewall; else at any port."
-        ),
-    ] = None,
+    listen: Listen = None,
+    advertise: Advertise = None,
+    node_ports: NodePorts = None,
     layout: Annotated[
         Layout, typer.Option("--layout", help="Each role a process of its own, or all roles in one per core.")
     ] = Layout.SEPARATE,
-    leaders: Annotated[
-        int | None, typer.Option("--leaders", min=1, help="How many processes lead partitions; one a core by default.")
-    ] = None,
-    coordinators: Annotated[
-        int | None,
-        typer.Option("--coordinators", min=1, help="How many processes coordinate transactions; one a core, up to 4."),
-    ] = None,
-    machines: Annotated[
-        str | None,
-        typer.Option(
-            "--machines",
-            metavar="N",
-            help="How many nodes of the Ray cluster it is spread over, or all.",
-            show_default="those of the data directory, or 1",
-        ),
-    ] = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--without",
-            metavar="ADDRESS",
-            help="A machine of the cluster that is gone; its nodes start when it is back.",
-        ),
-    ] = None,
-    wait: Annotated[
-        float,
-        typer.Option(
-            "--wait", metavar="SECONDS", min=0, help="How long to wait for machines that have not joined Ray yet."
-        ),
-    ] = 0.0,
-    flush: Annotated[
-        Flush | None,
-        typer.Option("--flush", help="Write to the disk before each acknowledgement, or when the system does."),
-    ] = None,
+    leaders: Leaders = None,
+    coordinators: Coordinators = None,
+    machines: Machines = None,
+    without: Without = None,
+    wait: Wait = 0.0,
+    flush: FlushWhen = None,
     config: Settings = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when it runs; `eagleray stop` ends it.")] = False,
     unless_running: Annotated[

@@ -1,7 +1,7 @@
 """Nodes with one rule broken, each of which the simulator has to catch."""
 
 import contextlib
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
@@ -14,7 +14,6 @@ from eagleray.actors.lives import Life, Lives
 from eagleray.actors.logs import Logs
 from eagleray.actors.metadata_quorum import MetadataQuorum
 from eagleray.broker.controller import controller
-from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.log import Isolation, PartitionLog
 from eagleray.broker.messages import Message
@@ -23,102 +22,29 @@ from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.quorum.leading import QuorumLeader
 from eagleray.broker.quorum.member import QuorumMember
 from eagleray.broker.replication import electing
-from eagleray.broker.replication.controlling import Decided, NodeCame, ReplicationController
 from eagleray.broker.replication.electing import Rules
-from eagleray.broker.replication.events import LeaderEffect, ProposeIsr, Push, PushAnswered, Replicated
 from eagleray.broker.replication.follower import ReplicationFollower
 from eagleray.broker.replication.in_sync import InSyncSet
 from eagleray.broker.replication.leader import ReplicationLeader
-from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch, split_batches
+from tests.simulation.partition.mutations import (
+    ControllerThatIgnoresLosses,
+    FollowerThatAnswersBeforeItAppends,
+    FollowerThatForgetsToTruncate,
+    FollowerThatTrustsItsTail,
+    FollowerWithoutFence,
+    LeaderThatDoesNotWait,
+    LeaderThatRepliesAtOnce,
+    LeaderThatTakesInTooEarly,
+    LeaseThatNeverEnds,
+)
 
 Mutation = Callable[[], AbstractContextManager[Any]]
 
-# Followers
-
-
-class FollowerWithoutFence(ReplicationFollower):
-    """Takes pushes of leaders that were replaced, and answers them as if they were not."""
-
-    def push(self, push: Push, now_ms: int) -> PushAnswered:
-        known = self.leader_epoch
-        if push.leader_epoch < known:
-            self.leader_epoch = push.leader_epoch
-        answer = super().push(push, now_ms)
-        self.leader_epoch = max(known, self.leader_epoch)
-        return answer
-
-
-class FollowerThatForgetsToTruncate(ReplicationFollower):
-    """Keeps a tail that its leader does not have."""
-
-    def _truncate(self, to_offset: int, now_ms: int) -> None:
-        pass
-
-
-class FollowerThatTrustsItsTail(ReplicationFollower):
-    """Takes what it has for what the leader has, without looking at the entry before."""
-
-    def _agrees_at(self, offset: int, previous_epoch: int) -> bool:
-        return offset <= self.log.log_end_offset
-
-
-class FollowerThatAnswersBeforeItAppends(ReplicationFollower):
-    """Acknowledges a push of which it has appended the first batch only."""
-
-    def _append(self, batches: Sequence[RecordBatch], base_offset: int, now_ms: int) -> int:
-        end_offset = super()._append(batches[:1], base_offset, now_ms)
-        return batches[-1].header.next_offset if batches else end_offset
-
-    def _answer(self, push: Push, error_code: ErrorCode, end_offset: int = -1) -> PushAnswered:
-        claimed = push.leader_end_offset if error_code is ErrorCode.NONE else end_offset
-        return super()._answer(push, error_code, claimed)
-
-
-# Leaders
-
-
-class LeaderThatDoesNotWait(ReplicationLeader):
-    """Takes what it has itself for replicated."""
-
-    def _replicated_offset(self) -> int:
-        return self.log.log_end_offset
-
-
-class LeaderThatRepliesAtOnce(ReplicationLeader):
-    """Acknowledges as soon as it has appended."""
-
-    def appended(self, now_ms: int) -> list[LeaderEffect]:
-        early: list[Replicated] = self._waiting.reached(self.log.log_end_offset)
-        return [*early, *super().appended(now_ms)]
-
-
-class LeaderThatTakesInTooEarly(ReplicationLeader):
-    """Takes followers into the in-sync set that have some of the log."""
-
-    def _propose_joining(self, now_ms: int) -> list[ProposeIsr]:
-        joining = [node_id for node_id in self._pushes.incarnations if node_id not in self.state.isr]
-        return self._propose((*self.state.isr, *joining), now_ms)
-
-
-class LeaseThatNeverEnds(Lease):
-    """Lets leaders go on for as long as they like."""
-
-    def holds(self, now_ms: int) -> bool:
-        return True
-
-
-# The controller
-
-
-class ControllerThatIgnoresLosses(ReplicationController):
-    """Leaves those in sync who have lost what they acknowledged."""
-
-    def node_came(self, event: NodeCame, image: MetadataImage, now_ms: int) -> Decided:
-        return super().node_came(NodeCame(event.node, False), image, now_ms)
+# The machines that nodes are made of; followers and leaders are those of the world of one partition
 
 
 class QuorumLeaderThatNeedsNobody(QuorumLeader):

@@ -10,6 +10,7 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogError, PartitionLog
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.records import RecordBatch, scan_batches
+from tests.simulation.committed import Committed, committed_of
 from tests.simulation.schedule import Schedule, Violation
 from tests.support.batches import whole_batches
 
@@ -22,25 +23,6 @@ class Kept(msgspec.Struct, frozen=True):
     offset: int
     key: bytes | None
     value: bytes | None
-
-
-class Committed(msgspec.Struct, frozen=True):
-    """A batch that some replica's high watermark has passed: from then on it is there, everywhere, for good."""
-
-    next_offset: int
-    epoch: int
-    crc: int
-    producer_id: int
-    producer_epoch: int
-    sequence: int
-    is_transactional: bool
-    commits: bool | None = None
-    """Of a marker: whether it commits."""
-
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """What is never there twice."""
-        return self.producer_id, self.producer_epoch, self.sequence
 
 
 class _Seen:
@@ -215,21 +197,6 @@ class PartitionWatch:
                 seen[found.key] = base_offset
         if any(seen.get(key) != offset for key, offset in self._told.items()):
             self._fail("a batch that a producer was told of is not where it was")
-
-
-def committed_of(batch: RecordBatch) -> Committed:
-    header = batch.header
-    marker = batch.end_transaction_marker() if header.is_control else None
-    return Committed(
-        header.next_offset,
-        header.partition_leader_epoch,
-        header.crc,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.is_transactional,
-        None if marker is None else marker.commit,
-    )
 
 
 def kept_of(batch: RecordBatch) -> Iterator[Kept]:

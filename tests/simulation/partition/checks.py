@@ -3,37 +3,17 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.log import AbortedTransaction, PartitionLog
 from eagleray.protocol.records import RecordBatch
+from tests.simulation.committed import Committed, committed_of
 from tests.simulation.schedule import Violation
 from tests.support.batches import whole_batches
 
 if TYPE_CHECKING:
     from tests.simulation.partition.node import SimulatedNode
     from tests.simulation.partition.world import World
-
-
-class Committed(msgspec.Struct, frozen=True):
-    """A batch that some replica's high watermark has passed: from then on it is there, everywhere, for good."""
-
-    next_offset: int
-    epoch: int
-    crc: int
-    producer_id: int
-    producer_epoch: int
-    sequence: int
-    is_transactional: bool
-    commits: bool | None = None
-    """Of a marker: whether it commits."""
-
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """What is never there twice."""
-        return self.producer_id, self.producer_epoch, self.sequence
 
 
 class _Watch:
@@ -90,7 +70,7 @@ class Checks:
 
     def was_read(self, batch: RecordBatch, aborted: Iterable[AbortedTransaction]) -> None:
         """A consumer that reads committed records was given a batch, and whose records to leave out."""
-        found, base_offset = _committed(batch), batch.header.base_offset
+        found, base_offset = committed_of(batch), batch.header.base_offset
         if self.committed.get(base_offset) != found:
             raise Violation(f"a consumer read at {base_offset} what is not committed there")
         if found.commits is not None or not found.is_transactional:
@@ -162,7 +142,7 @@ class Checks:
         watch.checked_offset = offset
 
     def _commit(self, node_id: int, batch: RecordBatch) -> None:
-        base_offset, found = batch.header.base_offset, _committed(batch)
+        base_offset, found = batch.header.base_offset, committed_of(batch)
         if base_offset >= self.committed_end:
             self.committed[base_offset] = found
             self.committed_end = found.next_offset
@@ -206,21 +186,6 @@ class Checks:
             seen[found.key] = base_offset
         if any(seen.get(key) != offset for key, offset in self._told.items()):
             raise Violation("a batch that a producer was told of is not where it was")
-
-
-def _committed(batch: RecordBatch) -> Committed:
-    header = batch.header
-    marker = batch.end_transaction_marker() if header.is_control else None
-    return Committed(
-        header.next_offset,
-        header.partition_leader_epoch,
-        header.crc,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.is_transactional,
-        None if marker is None else marker.commit,
-    )
 
 
 def _contents(log: PartitionLog, start_offset: int) -> tuple[int, bytes]:

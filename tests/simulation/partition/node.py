@@ -231,9 +231,8 @@ class SimulatedNode:
             )
         state = image.find(PARTITION)
         assert state is not None
-        incarnations = {node_id: node.incarnation for node_id, node in image.nodes.items()}
         least = Rules.of(image.topics[PARTITION.topic]).min_insync_replicas
-        self._perform(self.replica.learn(state, incarnations, least, self.now_ms))
+        self._perform(self.replica.learn(state, image.lives, least, self.now_ms))
         self.lease.knows(image.version)
 
     def _on_heartbeat(self, event: HeartbeatAnswered) -> None:
