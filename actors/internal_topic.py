@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any, Final
@@ -12,18 +12,18 @@ from typing import Any, Final
 from eagleray.actors.disk import Disk, PartitionLocked
 from eagleray.actors.shell import Host
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import Flush, Isolation, LogError, PartitionLog
+from eagleray.broker.log import Flush, LogDamaged, LogError, PartitionLog
 from eagleray.broker.messages import Message
 from eagleray.broker.partitions.leaders import FLUSHED_ONE_BY_ONE
 from eagleray.broker.replication.events import Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.protocol.errors import ErrorCode
-from eagleray.protocol.records import RecordBatch, split_batches
+from eagleray.protocol.records import RecordBatch
 
 _log = logging.getLogger(__name__)
 
-_READ_BYTES: Final = 1024 * 1024
 _RETRY_S: Final = 0.1
+_DAMAGED_S: Final = 5.0
 _REPLICATED_S: Final = 0.01
 _NEVER_MS: Final = 2**62
 _NOT_NOW: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -101,6 +101,10 @@ class InternalTopic:
             try:
                 if await self._load_once(number, epoch):
                     return
+            except LogDamaged as error:
+                _log.error("%s-%s cannot be loaded: %s", self._name, number, error)
+                self._host.replicas.damaged(self._partition(number))
+                await asyncio.sleep(_DAMAGED_S)
             except (PartitionLocked, LogError, OSError) as error:
                 _log.warning("%s-%s cannot be loaded yet: %s", self._name, number, error)
             except Exception as error:  # noqa: BLE001 - a log that cannot be understood is not to be written to
@@ -133,7 +137,7 @@ class InternalTopic:
         loading.add(partition)
         try:
             log = leader.log
-            return await self._host.loop.run_in_executor(self._executor, lambda: self._replay(batches_of(log)))
+            return await self._host.loop.run_in_executor(self._executor, lambda: self._replay(log.batches()))
         finally:
             loading.discard(partition)
 
@@ -222,16 +226,6 @@ class InternalTopic:
         for task in [*self._tasks]:
             task.cancel()
         self._executor.shutdown()
-
-
-def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
-    """Give every batch of a log, from its start to its end."""
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        found = log.read(offset, max_bytes=_READ_BYTES, isolation=Isolation.READ_UNCOMMITTED)
-        batches = split_batches(found.records)
-        yield from batches
-        offset = batches[-1].header.next_offset
 
 
 def flush_all(disk: Disk, data_dir: str, logs: Sequence[PartitionLog]) -> None:

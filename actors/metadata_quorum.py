@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from eagleray.actors.internal_topic import batches_of
 from eagleray.actors.logs import Logs
 from eagleray.actors.messages import QuorumTold
 from eagleray.actors.settings import quorum_config
@@ -83,7 +82,7 @@ class MetadataQuorum:
     def values(self) -> Iterator[bytes]:
         """Everything in the log, for one who leads and has proposed nothing yet."""
         assert self.committed_offset == self.end_offset
-        records = (record.value for batch in batches_of(self._log) for record in batch.records())
+        records = (record.value for batch in self._log.batches() for record in batch.records())
         return (bytes(value) for value in records if value is not None)
 
     def propose(self, values: Sequence[bytes]) -> int | None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from operator import attrgetter
+from typing import Final
 
 from eagleray.broker.log import reading
 from eagleray.broker.log.availability import Availability
-from eagleray.broker.log.errors import OffsetOutOfRange
+from eagleray.broker.log.errors import LogDamaged, OffsetOutOfRange
 from eagleray.broker.log.leader_epochs import EpochEnd, LeaderEpochs
 from eagleray.broker.log.producer_state import ProducerState
 from eagleray.broker.log.reading import Isolation, LogSlice, TimestampedOffset
 from eagleray.broker.log.segment import Segment
+from eagleray.protocol.records import RecordBatch, scan_batches
 
 BASE_OFFSET = attrgetter("base_offset")
+_READ_BYTES: Final = 1024 * 1024
 
 
 class ReadableLog:
@@ -80,6 +84,17 @@ class ReadableLog:
             self._require_in_range(offset)
             first = self._segment_number(offset)
             return reading.read_records(self.segments, first, offset, self.log_end_offset, max_bytes)[0]
+
+    def batches(self, *, read_bytes: int = _READ_BYTES) -> Iterator[RecordBatch]:
+        """Give every batch of the log, replicated or not; LogDamaged where one is not what was written."""
+        offset = self.log_start_offset
+        # Compaction can leave nothing before the end.
+        while offset < self.log_end_offset and (data := self.read_for_replica(offset, max_bytes=read_bytes)):
+            scan = scan_batches(data)
+            if not scan.batches:
+                raise LogDamaged(f"the batch at offset {offset} or behind it is damaged: {scan.stopped_by}")
+            yield from scan.batches
+            offset = scan.batches[-1].header.next_offset
 
     def readable_end(self, isolation: Isolation) -> int:
         """The first offset that a reader does not see."""

@@ -1,6 +1,7 @@
 """Nodes with one rule broken, each of which the simulator has to catch."""
 
 import contextlib
+import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -8,14 +9,14 @@ from unittest import mock
 
 import msgspec
 
-from eagleray.actors import internal_topic, replicas
+from eagleray.actors import replicas
 from eagleray.actors.internal_topic import InternalTopic
 from eagleray.actors.lives import Life, Lives
 from eagleray.actors.logs import Logs
 from eagleray.actors.metadata_quorum import MetadataQuorum
 from eagleray.broker.controller import controller
 from eagleray.broker.controller.topics import PartitionImage
-from eagleray.broker.log import Isolation, PartitionLog
+from eagleray.broker.log import PartitionLog
 from eagleray.broker.messages import Message
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.marking import MarkerRequest
@@ -29,7 +30,7 @@ from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
-from eagleray.protocol.records import RecordBatch, split_batches
+from eagleray.protocol.records import RecordBatch
 from tests.simulation.partition.mutations import (
     ControllerThatIgnoresLosses,
     FollowerThatAnswersBeforeItAppends,
@@ -114,16 +115,13 @@ def _coordinating_at_once() -> AbstractContextManager[Any]:
 def _loading_at_once() -> Iterator[None]:
     """A coordinator that loads what is known to be replicated, although more may be."""
 
-    def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
-        offset = log.log_start_offset
-        while offset < log.high_watermark:
-            found = log.read(offset, max_bytes=2**20, isolation=Isolation.READ_UNCOMMITTED)
-            batches = split_batches(found.records)
-            yield from batches
-            offset = batches[-1].header.next_offset
+    original = PartitionLog.batches
+
+    def batches(log: PartitionLog) -> Iterator[RecordBatch]:
+        return itertools.takewhile(lambda batch: batch.header.base_offset < log.high_watermark, original(log))
 
     knows = mock.patch.object(ReplicationLeader, "knows_high_watermark", property(lambda self: True))
-    with knows, mock.patch.object(internal_topic, "batches_of", batches_of):
+    with knows, mock.patch.object(PartitionLog, "batches", batches):
         yield
 
 

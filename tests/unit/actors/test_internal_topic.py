@@ -7,6 +7,7 @@ import pytest
 
 from eagleray.actors.internal_topic import InternalTopic
 from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.log import LogConfig, PartitionLog
 from eagleray.broker.replication.lease import Lease
 from tests.support.batches import NOW_MS
 from tests.support.replicas import (
@@ -21,6 +22,7 @@ from tests.support.replicas import (
     pushes_in,
     write,
 )
+from tests.support.simulated_disk import SimulatedDisk
 
 STATE = PartitionImage(1, 1, (1, 2, 3), (1, 2, 3))
 
@@ -32,6 +34,8 @@ class OneReplica:
         self.leading = leader
         self.loading = set()
         self.lease = Lease(CONFIG)
+        self.damaged_partitions = []
+        self.damaged = self.damaged_partitions.append
 
     def serve(self, role, name):
         assert name == PARTITION.topic
@@ -103,6 +107,24 @@ def test_a_leader_that_resigns_before_it_knows_what_is_replicated_loads_nothing_
 
     coordinator = asyncio.run(load())
     assert coordinator.posted == [("assigned", 0, 1), ("resigned", 0, 1)]
+    assert not coordinator.failures
+
+
+def test_a_log_that_its_disk_has_damaged_is_given_up_and_the_process_goes_on():
+    disk = SimulatedDisk()
+    log = write(PartitionLog.open(disk, "/log", LogConfig(), now_ms=NOW_MS), 0, 0)
+    log.advance_high_watermark(2)
+    disk.rot(f"/log/{0:020}.log", log.size_bytes - 1, 1)
+
+    async def load():
+        coordinator = Coordinator(leader_of(log, STATE))
+        await asyncio.sleep(0.05)
+        coordinator.topic.close()
+        return coordinator
+
+    coordinator = asyncio.run(load())
+    assert coordinator.posted == [("assigned", 0, 1)]
+    assert coordinator.replicas.damaged_partitions == [PARTITION]
     assert not coordinator.failures
 
 

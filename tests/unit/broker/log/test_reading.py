@@ -2,12 +2,21 @@
 
 import pytest
 
-from eagleray.broker.log import AbortedTransaction, Isolation, NewMarker, OffsetOutOfRange, PartitionLog, TimestampType
+from eagleray.broker.log import (
+    AbortedTransaction,
+    Isolation,
+    LogDamaged,
+    NewMarker,
+    OffsetOutOfRange,
+    PartitionLog,
+    TimestampType,
+)
 from eagleray.broker.log.reading import TimestampedOffset
 from eagleray.protocol.records import CompressionType
 from tests.support.batches import NOW_MS, data_batch, offsets_of, whole_batches
 from tests.support.consumer import committed_records
-from tests.support.logs import OpenLog, append, append_markers, base_offsets
+from tests.support.logs import DIRECTORY, OpenLog, append, append_markers, base_offsets
+from tests.support.simulated_disk import SimulatedDisk
 
 COMMITTED = Isolation.READ_COMMITTED
 UNCOMMITTED = Isolation.READ_UNCOMMITTED
@@ -34,6 +43,28 @@ def replicate(log: PartitionLog) -> None:
 
 def read_offsets(log: PartitionLog, offset: int, isolation: Isolation, max_bytes: int = ENOUGH_BYTES) -> list[int]:
     return offsets_of(log.read(offset, max_bytes=max_bytes, isolation=isolation).records)
+
+
+# All of it
+
+
+@pytest.mark.parametrize("read_bytes", [1, BATCH_BYTES, BATCH_BYTES + 1, 3 * BATCH_BYTES - 1, ENOUGH_BYTES])
+def test_all_batches_are_given_once_however_little_is_read_at_a_time(open_log: OpenLog, read_bytes: int) -> None:
+    log = open_log(segment_bytes=1024)
+    count = 2 * BATCHES_A_SEGMENT + 3
+    for _ in range(count):
+        append(log, data_batch())
+    assert [batch.header.base_offset for batch in log.batches(read_bytes=read_bytes)] == [*range(count)]
+
+
+def test_a_damaged_batch_ends_the_batches_of_a_log_with_an_error(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    log = open_log()
+    append(log, data_batch(), data_batch())
+    disk.rot(f"{DIRECTORY}/{0:020}.log", 2 * BATCH_BYTES - 1, 1)
+    batches = log.batches()
+    assert next(batches).header.base_offset == 0
+    with pytest.raises(LogDamaged, match="offset 1 or behind it is damaged"):
+        next(batches)
 
 
 # Up to where
