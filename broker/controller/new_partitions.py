@@ -99,7 +99,7 @@ class NewPartitions:
             self._placement.put(assignments)
         else:
             placed = self._placement.place(Role.LEADER, len(numbers), replication_factor)
-        return tuple(map(first_kept_by, placed))
+        return tuple(first_kept_by(replicas, self._image.nodes) for replicas in placed)
 
     def decide(self, answer: TopicsAnswered, changes: Sequence[Change]) -> Decision:
         """Decide for changes that these partitions are part of: their own nodes are planned first, then started."""

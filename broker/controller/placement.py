@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import groupby
 
 from eagleray.broker.controller.decisions import Complaint
@@ -21,9 +21,14 @@ def role_for(topic: str) -> Role:
     return _ROLES.get(topic, Role.LEADER)
 
 
-def first_kept_by(replicas: tuple[int, ...]) -> PartitionImage:
-    """Return a new partition, which the first of its replicas leads; as long as it is empty, all are in sync."""
-    return PartitionImage(replicas[0], 0, replicas, replicas)
+def first_kept_by(replicas: tuple[int, ...], registered: Container[int]) -> PartitionImage:
+    """Return a new partition, which the first of its replicas that is there leads.
+
+    As long as it is empty, all that are there are in sync, and the others will have to catch up: nobody would ever take
+    one that is away out of the in-sync set that it never was in touch with. Where none is there yet, all are expected.
+    """
+    isr = tuple(node_id for node_id in replicas if node_id in registered) or replicas
+    return PartitionImage(isr[0], 0, replicas, isr)
 
 
 def complaint_about_replicas(replicas: Sequence[int], image: MetadataImage, role: Role) -> Complaint | None:

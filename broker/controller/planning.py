@@ -148,5 +148,7 @@ def _create_internal_topics(
         role, (factor, min_isr) = role_for(name), wanted[name]
         factor = min(factor, len(placement.machines(role)))
         if name not in image.topics and factor:
-            partitions = tuple(map(first_kept_by, placement.place(role, count, factor)))
+            # What is planned is expected to come, as soon as it is started.
+            placed = placement.place(role, count, factor)
+            partitions = tuple(first_kept_by(replicas, image.plan) for replicas in placed)
             yield TopicCreated(name, new_id(), with_min_isr(_INTERNAL_CONFIGS, min_isr, factor), partitions)

@@ -200,9 +200,6 @@ def test_with_a_memory_the_head_comes_back_and_nobody_notices(memory, tmp_path):
         assert commands.nodes() == {}
 
 
-@pytest.mark.xfail(
-    strict=False, reason="after a start without a machine, coordinators of transactions are not done with loading"
-)
 def test_head_that_is_lost_for_good_is_replaced_by_another_machine(tmp_path):
     """Those that are left begin again without it; what comes back in its place, with an empty disk, catches up."""
     with three_with(tmp_path) as (machines, commands):

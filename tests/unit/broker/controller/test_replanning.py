@@ -72,8 +72,8 @@ def test_a_machine_with_the_only_replica_in_sync_does_not_leave_the_plan():
 def test_a_partition_whose_leader_has_never_come_is_led_by_one_that_has():
     driver = ControllerDriver(ONE_STATE_REPLICA)
     driver.plan((*plan_of("ab"), PlannedNode(230, ("leader",), None, "c")))
-    driver.register(driver.image.plan[130])
     driver.ask(CreateTopics, (NewTopic("orders", -1, -1, {}, ((230, 30, 130),)),))
+    driver.register(driver.image.plan[130])
     assert orders(driver).leader == 230
     assert driver.plan(plan_of("ab")).error_code is ErrorCode.NONE
     assert (orders(driver).leader, orders(driver).leader_epoch) == (130, 1)

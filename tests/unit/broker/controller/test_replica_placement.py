@@ -79,6 +79,19 @@ def test_machines_that_are_there_go_before_those_that_are_not_if_there_are_enoug
     assert driver.create("payments", 1, 3).error_code is ErrorCode.NONE
 
 
+def test_who_is_away_neither_leads_a_new_partition_nor_is_in_sync():
+    driver = replicated_driver()
+    driver.let_time_pass(SESSION_MS, *(node_id for node_id in driver.image.nodes if node_id >= 100))
+    driver.create("orders", 6, 3)
+    driver.ask(GrowTopic, "orders", 9)
+    partitions = driver.image.topics["orders"].partitions
+    assert {len(partition.replicas) for partition in partitions} == {3}
+    assert any(partition.replicas[0] < 100 for partition in partitions)
+    for partition in partitions:
+        assert partition.isr == tuple(node_id for node_id in partition.replicas if node_id >= 100)
+        assert partition.leader == partition.isr[0]
+
+
 def test_a_node_that_is_away_while_its_machine_is_not_gets_its_share():
     driver = planned_driver()
     driver.register(PLAN[2])
