@@ -108,7 +108,8 @@ async def find(name: str) -> Contact:
         ) from None
     except (TimeoutError, Unanswered):
         raise Complaint(
-            f"no node of cluster {name!r} answers; Ray may be starting it anew: try again in a moment."
+            f"no node of cluster {name!r} answers; Ray may be starting it anew, or its machines are gone and it waits "
+            "for them: try again in a moment, and look at `ray status`."
         ) from None
 
 
