@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from operator import length_hint
 from typing import Final
 
 from eagleray.actors.disk import Disk, LocalDisk, Lock, PartitionLocked
@@ -20,6 +22,13 @@ _log = logging.getLogger(__name__)
 
 METADATA_FILE: Final = "partition.metadata"
 CHECKPOINT_INTERVAL_MS: Final = 60_000
+BOOKMARK_INTERVAL_MS: Final = 10_000
+BOOKMARK_BATCHES: Final = 1000
+"""After so many batches a bookmark is due at once: scanning them takes milliseconds, writing it a fraction of one."""
+
+LOOKED_AT: Final = 100
+"""How many logs are asked in one tick whether a bookmark is due."""
+
 SCRUB_INTERVAL_MS: Final = 24 * 60 * 60 * 1000
 """How often the closed part of each log is read, to find what its disk has changed by itself."""
 
@@ -43,6 +52,8 @@ class Logs:
         self._compactions: dict[TopicPartition, Compaction] = {}
         self._next_upkeep_ms: dict[TopicPartition, int] = {}
         self._upkeep: Iterator[TopicPartition] = iter(())
+        self._bookmarking: Iterator[TopicPartition] = iter(())
+        self._next_bookmark_ms: dict[TopicPartition, int] = {}
         self._scrub: tuple[TopicPartition, Scrub] | None = None
         self._next_scrub_ms: dict[TopicPartition, int] = {}
 
@@ -169,6 +180,32 @@ class Logs:
                 return
         self._upkeep = iter([*self._logs])
 
+    def bookmark(self, now_ms: int) -> None:
+        """Write the bookmark of one log that has grown, so that the next process need not scan the whole segment."""
+        for partition in islice(self._bookmarking, LOOKED_AT):
+            if partition in self._logs and self._wants_bookmark(partition, now_ms):
+                self._next_bookmark_ms[partition] = now_ms + BOOKMARK_INTERVAL_MS
+                self._write_bookmark(partition)
+                return
+        if not length_hint(self._bookmarking):
+            self._bookmarking = iter([*self._logs])
+
+    def _wants_bookmark(self, partition: TopicPartition, now_ms: int) -> bool:
+        """Whether as much has been appended as a bookmark is worth, which holds every producer of the log."""
+        log = self._logs[partition]
+        batches = log.active_segment.unmarked_batches
+        if not batches or not log.is_online:
+            return False
+        if batches >= BOOKMARK_BATCHES + 4 * len(log.producers):
+            return True
+        return batches > len(log.producers) // 8 and self._next_bookmark_ms.get(partition, 0) <= now_ms
+
+    def _write_bookmark(self, partition: TopicPartition) -> None:
+        try:
+            self._logs[partition].write_bookmark()
+        except LogError as error:
+            _log.warning("%s", error)
+
     def scrub(self, now_ms: int) -> TopicPartition | None:
         """Look at one small piece of what is due; return the partition whose log is damaged, if one is."""
         if self._scrub is None:
@@ -216,6 +253,7 @@ class Logs:
     def _forget(self, partition: TopicPartition) -> None:
         self._compactions.pop(partition, None)
         self._next_upkeep_ms.pop(partition, None)
+        self._next_bookmark_ms.pop(partition, None)
         self._next_scrub_ms.pop(partition, None)
         if self._scrub is not None and self._scrub[0] == partition:
             self._scrub = None

@@ -341,6 +341,7 @@ class Replicas:
         self._heartbeats.tick(steady_ms, self._resigned)
         if not self.loading:
             self.logs.housekeep(host.now_ms())
+            self.logs.bookmark(host.now_ms())
             damaged = self.logs.scrub(host.now_ms())
             if damaged is not None:
                 self.damaged(damaged)

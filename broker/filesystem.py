@@ -19,6 +19,8 @@ MAX_BUFFERS_PER_WRITE = 1024
 # A number that no open file has, so that whoever uses it is told.
 _NO_DESCRIPTOR = 2**31 - 1
 
+_TEMPORARY = ".tmp"
+
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
 
@@ -196,22 +198,35 @@ def _write_rest(file: File, data: bytes, written: int) -> None:
         rest = rest[taken:]
 
 
+def replace_file(file_system: FileSystem, path: str, data: bytes) -> None:
+    """Replace the file at `path` so that after the death of the process it holds either the old bytes or the new.
+
+    Nothing is flushed: after a loss of power it may hold anything. After an OSError it holds the old bytes.
+    """
+    _write_temporary(file_system, path, data, flush=False)
+    file_system.rename(path + _TEMPORARY, path)
+
+
 def write_atomically(file_system: FileSystem, path: str, data: bytes) -> None:
     """Replace the file at `path` so that after any crash it holds either the old bytes or the new.
 
     FlushFailed means that it may hold either, and either may come back after a loss of power. After any other OSError
     it holds the old bytes.
     """
-    temporary = path + ".tmp"
-    file_system.remove(temporary)
-    file = file_system.open(temporary)
+    _write_temporary(file_system, path, data, flush=True)
     try:
-        write_fully(file, (data,), len(data))
-        file.flush()
-    finally:
-        file.close()
-    try:
-        file_system.rename(temporary, path)
+        file_system.rename(path + _TEMPORARY, path)
         file_system.flush_directory(os.path.dirname(path))
     except OSError as error:
         raise FlushFailed(*error.args) from error
+
+
+def _write_temporary(file_system: FileSystem, path: str, data: bytes, *, flush: bool) -> None:
+    file_system.remove(path + _TEMPORARY)
+    file = file_system.open(path + _TEMPORARY)
+    try:
+        write_fully(file, (data,), len(data))
+        if flush:
+            file.flush()
+    finally:
+        file.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from eagleray.broker.filesystem import FileSystem, FlushFailed
+from eagleray.broker.log.bookmark import try_to_remove_bookmark
 from eagleray.broker.log.checkpoint import note_failed_flush
 from eagleray.broker.log.errors import LogOffline, LogReadFailed
 from eagleray.protocol.errors import ProtocolError
@@ -43,6 +44,8 @@ class Availability:
             yield
         except OSError as error:
             self.end()
+            # It may be an index that is not on the disk as it should be, and only the whole segment tells.
+            try_to_remove_bookmark(self._file_system, self._directory)
             if isinstance(error, FlushFailed):
                 note_failed_flush(self._file_system, self._directory)
             raise LogOffline(f"{self._directory}: {doing} failed, open the log anew: {error}") from error

@@ -9,6 +9,7 @@ from crc32c import crc32c
 
 from eagleray.broker.filesystem import FileSystem, write_atomically
 from eagleray.broker.log import names
+from eagleray.broker.log.bookmark import try_to_remove_bookmark
 
 _VERSION = 1
 _CHECKSUM = b"crc32c %08x\n"
@@ -77,6 +78,7 @@ def write_checkpoint(file_system: FileSystem, directory: str, checkpoint: Checkp
 
 def note_failed_flush(file_system: FileSystem, directory: str) -> None:
     """Have the next opening distrust the page cache, if the disk that failed to flush still takes a note of it."""
+    try_to_remove_bookmark(file_system, directory)
     with suppress(OSError):
         checkpoint = read_checkpoint(file_system, directory)
         noted = msgspec.structs.replace(checkpoint, failed_flush_boot_id=file_system.boot_id())

@@ -51,6 +51,12 @@ class LeaderEpochs:
             return None
         return cls(starts) if _ascends(starts) else None
 
+    def copy(self) -> LeaderEpochs:
+        """Return the same epochs, to be changed apart."""
+        copy = LeaderEpochs([*self._starts])
+        copy.is_dirty = self.is_dirty
+        return copy
+
     def encode(self) -> bytes:
         """Return the bytes of the file."""
         rows = [f"{start.epoch} {start.start_offset}\n" for start in self._starts]

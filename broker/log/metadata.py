@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from eagleray.broker.filesystem import FileSystem, write_atomically
 from eagleray.broker.log import names
+from eagleray.broker.log.bookmark import Bookmark, remove_bookmark, write_bookmark
 from eagleray.broker.log.checkpoint import Checkpoint, write_checkpoint
 from eagleray.broker.log.leader_epochs import LeaderEpochs
 from eagleray.broker.log.producer_snapshot import encode_snapshot
 from eagleray.broker.log.producer_state import ProducerEntry
 from eagleray.broker.log.recovery import remove_snapshots
 
+if TYPE_CHECKING:
+    from eagleray.broker.log.readable_log import ReadableLog
+
 
 class LogMetadata:
-    """Checkpoint, leader epochs and producer snapshots of one log.
+    """Checkpoint, leader epochs, producer snapshots and bookmark of one log.
 
-    Owns: those files. Persists: each as a whole, on stable storage, before its method returns. On failure: OSError,
-    and the file is as it was, but for FlushFailed, after which it may be either.
+    Owns: those files. Persists: each as a whole, on stable storage but for the bookmark, before its method returns. On
+    failure: OSError, and the file is as it was, but for FlushFailed, after which it may be either.
     """
 
     __slots__ = ("_directory", "_file_system", "checkpoint", "is_marked_open")
@@ -60,6 +64,18 @@ class LogMetadata:
         """Write the state of the producers as it is before the batch at `offset`."""
         path = names.segment_file(self._directory, offset, names.SNAPSHOT_SUFFIX)
         write_atomically(self._file_system, path, encode_snapshot(producers))
+
+    def write_bookmark(self, log: ReadableLog) -> None:
+        """Mark the end of a log's last segment, so that an opening in this boot begins to look there."""
+        bookmark = Bookmark.of(log, self._file_system.boot_id())
+        if bookmark is None:
+            self.remove_bookmark()
+        else:
+            write_bookmark(self._file_system, self._directory, bookmark)
+
+    def remove_bookmark(self) -> None:
+        """Have the next opening look at the whole segment, which is about to be another."""
+        remove_bookmark(self._file_system, self._directory)
 
     def remove_snapshots_but(self, offsets: Sequence[int]) -> None:
         """Remove the snapshots that nothing will start from."""

@@ -18,6 +18,7 @@ INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFF
 
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 CHECKPOINT_FILE = "partition-checkpoint"
+BOOKMARK_FILE = "segment-bookmark"
 
 
 def segment_file(directory: str, base_offset: int, suffix: str) -> str:

@@ -8,6 +8,7 @@ import msgspec
 
 from eagleray.broker.filesystem import FileSystem, FlushFailed, write_atomically
 from eagleray.broker.log import names
+from eagleray.broker.log.bookmark import Bookmark, read_bookmark, remove_bookmark
 from eagleray.broker.log.checkpoint import Checkpoint, note_failed_flush, read_checkpoint
 from eagleray.broker.log.config import LogConfig
 from eagleray.broker.log.errors import LogDamaged
@@ -59,7 +60,7 @@ def open_files(file_system: FileSystem, directory: str, config: LogConfig, *, no
             note_failed_flush(file_system, directory)
         raise
     return OpenedFiles(
-        checkpoint=checkpoint,
+        checkpoint=opening.checkpoint,
         segments=opening.segments,
         producers=opening.producers,
         epochs=opening.epochs,
@@ -76,7 +77,7 @@ class _Opening:
         self._file_system = file_system
         self._directory = directory
         self._index_interval_bytes = config.index_interval_bytes
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._now_ms = now_ms
         self.segments: list[Segment] = []
         self.epochs = LeaderEpochs()
@@ -84,24 +85,26 @@ class _Opening:
         self.report = Recovery()
 
     def recover(self) -> None:
-        base_offsets = log_offsets(self._file_system, self._directory) or [self._checkpoint.log_start_offset]
+        base_offsets = log_offsets(self._file_system, self._directory) or [self.checkpoint.log_start_offset]
         for base_offset in base_offsets:
             self.segments.append(self._open(base_offset))
         self._finish_deletion()
         first = self._first_doubtful()
         self._trust_before(first)
         if first == len(self.segments):
-            self.report.log_end_offset = self._checkpoint.recovery_point
+            self.report.log_end_offset = self.checkpoint.recovery_point
             self._load_producers(self.report.log_end_offset)
-        else:
+        elif not self._resume():
+            remove_bookmark(self._file_system, self._directory)
             self._load_producers(self.segments[first].base_offset)
             self._scan_from(first)
         self._forget_behind_end()
 
     def begin_anew_below_start(self) -> None:
         """A loss of power can leave less than was deleted on request; the log then goes on at its start, empty."""
-        start_offset = self._checkpoint.log_start_offset
+        start_offset = self.checkpoint.log_start_offset
         if self.report.log_end_offset < start_offset:
+            remove_bookmark(self._file_system, self._directory)
             remove_snapshots(self._file_system, self._directory, kept=())
             while self.segments:
                 self.segments.pop().remove()
@@ -115,7 +118,7 @@ class _Opening:
         if self.epochs.is_dirty:
             write_atomically(self._file_system, self._epochs_path, self.epochs.encode())
             self.epochs.is_dirty = False
-        if not self._checkpoint.closed_cleanly:
+        if not self.checkpoint.closed_cleanly:
             self._file_system.flush_directory(self._directory)
 
     def close(self) -> None:
@@ -138,12 +141,12 @@ class _Opening:
 
     def _finish_deletion(self) -> None:
         """Remove what lies below the start of the log: it may be damaged by now, and nothing depends on it."""
-        while len(self.segments) > 1 and self.segments[1].base_offset <= self._checkpoint.log_start_offset:
+        while len(self.segments) > 1 and self.segments[1].base_offset <= self.checkpoint.log_start_offset:
             self.segments.pop(0).remove()
 
     def _first_doubtful(self) -> int:
         """Return the number of the first segment that a crash may have left torn."""
-        checkpoint = self._checkpoint
+        checkpoint = self.checkpoint
         if checkpoint.closed_cleanly and self._ends_at(checkpoint.recovery_point):
             return len(self.segments)
         boot_id = self._file_system.boot_id()
@@ -201,6 +204,34 @@ class _Opening:
         self.producers, snapshot_offset = load_producers(self._file_system, self._directory, offset)
         if snapshot_offset < offset:
             self.report.replayed_bytes += replay_producers(self.segments, self.producers, snapshot_offset, offset)
+
+    def _resume(self) -> bool:
+        """Go on from the bookmark, if there is one to go by; False: nothing has changed, and all has to be scanned."""
+        segment, bookmark = self.segments[-1], self._believable_bookmark()
+        if bookmark is None or not bookmark.fits(segment) or self.epochs.latest_epoch < bookmark.latest_epoch:
+            return False
+        if not segment.resume(bookmark.indexes, bookmark.position):
+            return False
+        producers, epochs = bookmark.producer_state(), self.epochs.copy()
+        report = msgspec.structs.replace(self.report, known_bytes=bookmark.position)
+        valid_bytes = scan_segment(segment, producers, epochs, bookmark.offset, report, known_bytes=bookmark.position)
+        if valid_bytes != segment.size_bytes:
+            # Something is to be cut off, and a bookmark alone is not enough to cut by.
+            return False
+        self.producers, self.epochs, self.report = producers, epochs, report
+        high_watermark = max(self.checkpoint.high_watermark, bookmark.high_watermark)
+        self.checkpoint = msgspec.structs.replace(self.checkpoint, high_watermark=high_watermark)
+        return True
+
+    def _believable_bookmark(self) -> Bookmark | None:
+        """Return the bookmark if this boot has all that it speaks of: written in it, and by no failed flush lost."""
+        checkpoint, boot_id = self.checkpoint, self._file_system.boot_id()
+        if not boot_id or checkpoint.closed_cleanly or checkpoint.boot_id != boot_id:
+            return None
+        if checkpoint.failed_flush_boot_id == boot_id:
+            return None
+        bookmark = read_bookmark(self._file_system, self._directory)
+        return bookmark if bookmark is not None and bookmark.boot_id == boot_id else None
 
     def _scan_from(self, first: int) -> None:
         """Verify the rest of the log, up to the first batch that is torn or missing."""

@@ -17,10 +17,10 @@ from eagleray.broker.log.errors import CompactionFailed, LogOffline, LogWriteFai
 from eagleray.broker.log.metadata import LogMetadata
 from eagleray.broker.log.offset_map import DEFAULT_MAX_KEYS, OffsetMap
 from eagleray.broker.log.opening import OpenedFiles, open_files
-from eagleray.broker.log.producer_snapshot import decode_snapshot, encode_snapshot
+from eagleray.broker.log.producer_snapshot import decode_snapshot
 from eagleray.broker.log.producer_state import Origin, Rejection
 from eagleray.broker.log.readable_log import BASE_OFFSET, ReadableLog
-from eagleray.broker.log.recovery import Recovery, load_producers, replay_producers
+from eagleray.broker.log.recovery import Recovery
 from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.swapping import swap_in
 from eagleray.broker.log.sweeping import log_offsets
@@ -96,11 +96,7 @@ class PartitionLog(ReadableLog):
         """
         if leader_epoch < self.epochs.latest_epoch:
             return [self._fenced(leader_epoch)] * len(batches)
-
-        def add_all(run: AppendRun) -> list[Appended | Rejection]:
-            return [run.add(batch, origin) for batch in batches]
-
-        return self._run(add_all, leader_epoch, now_ms)
+        return self._run(lambda run: [run.add(batch, origin) for batch in batches], leader_epoch, now_ms)
 
     def append_records(
         self, records: Sequence[tuple[bytes, bytes | None]], *, leader_epoch: int, now_ms: int
@@ -117,19 +113,12 @@ class PartitionLog(ReadableLog):
         """Append commit and abort markers with one write; answer each in its place."""
         if leader_epoch < self.epochs.latest_epoch:
             return [self._fenced(leader_epoch)] * len(markers)
-
-        def add_all(run: AppendRun) -> list[Appended | Rejection]:
-            return [run.add_marker(marker) for marker in markers]
-
-        return self._run(add_all, leader_epoch, now_ms)
+        return self._run(lambda run: [run.add_marker(marker) for marker in markers], leader_epoch, now_ms)
 
     def append_replicated(self, batches: Sequence[RecordBatch], *, now_ms: int) -> list[Appended | Rejection]:
         """Append batches that a leader has placed, offsets and epochs unchanged."""
-
-        def add_all(run: AppendRun) -> list[Appended | Rejection]:
-            return [run.add_replicated(batch) for batch in batches]
-
-        return self._run(add_all, self.epochs.latest_epoch, now_ms)
+        latest_epoch = self.epochs.latest_epoch
+        return self._run(lambda run: [run.add_replicated(batch) for batch in batches], latest_epoch, now_ms)
 
     def _fenced(self, leader_epoch: int) -> Rejection:
         return Rejection(
@@ -163,6 +152,7 @@ class PartitionLog(ReadableLog):
     def _take_back(self, segment: Segment, size_bytes: int, now_ms: int) -> None:
         """Undo an append that did not complete, of which whole batches, or even whole segments, may be written."""
         with self._availability.or_offline("undoing a failed append"):
+            self._metadata.remove_bookmark()
             for base_offset in reversed(log_offsets(self._file_system, self._directory)):
                 if base_offset > segment.base_offset:
                     self._file_system.remove(names.segment_file(self._directory, base_offset, names.LOG_SUFFIX))
@@ -192,6 +182,7 @@ class PartitionLog(ReadableLog):
         self.active_segment.write_indexes()
         self._metadata.write_epochs(self.epochs)
         self._metadata.write_snapshot(base_offset, self.producers)
+        self._metadata.remove_bookmark()
         self._has_new_names = True
         segment = Segment(
             self._file_system,
@@ -202,13 +193,6 @@ class PartitionLog(ReadableLog):
         )
         self.segments.append(segment)
         return segment
-
-    def producers_before(self, offset: int) -> bytes:
-        """Return a snapshot of the producers as they were before an offset, for a follower that begins there."""
-        with self._availability.reading():
-            producers, snapshot_offset = load_producers(self._file_system, self._directory, offset)
-            replay_producers(self.segments, producers, snapshot_offset, offset)
-        return encode_snapshot(producers)
 
     # Moving the offsets
 
@@ -244,6 +228,7 @@ class PartitionLog(ReadableLog):
         self.high_watermark = min(self.high_watermark, to_offset)
         self.cleaned_up_to = min(self.cleaned_up_to, to_offset)
         last = self.segments[max(bisect_left(self.segments, to_offset, key=BASE_OFFSET) - 1, 0)]
+        self._metadata.remove_bookmark()
         self._write_checkpoint(recovery_point=min(self.recovery_point, last.base_offset))
         while self.active_segment is not last:
             self.segments.pop().remove()
@@ -262,6 +247,7 @@ class PartitionLog(ReadableLog):
         self._availability.require()
         self.truncate(max(offset, self.log_start_offset), now_ms=now_ms)
         with self._availability.or_offline("beginning anew"):
+            self._metadata.remove_bookmark()
             # It is the first to be written, so that a log that begins at the offset always has it.
             self._metadata.write_snapshot(offset, decode_snapshot(producers) or ())
             self.high_watermark = self.log_start_offset = offset
@@ -352,6 +338,20 @@ class PartitionLog(ReadableLog):
         except OSError as error:
             raise LogWriteFailed(f"{self._directory}: the checkpoint was not written: {error}") from error
 
+    def write_bookmark(self) -> None:
+        """Note up to where everything is known, for whoever opens the log after the death of this process.
+
+        Called now and then: the next opening in this boot looks only at what was appended since.
+        """
+        self._availability.require()
+        # Where it cannot be written, it is not tried again before as much has been appended as makes it worth trying.
+        self.active_segment.unmarked_batches = 0
+        try:
+            self._metadata.write_epochs(self.epochs)
+            self._metadata.write_bookmark(self)
+        except OSError as error:
+            raise LogWriteFailed(f"{self._directory}: the bookmark was not written: {error}") from error
+
     def close(self) -> None:
         """Flush, complete the indexes and take a snapshot, so that the next opening has nothing to recover."""
         if not self._availability.is_online:
@@ -361,6 +361,7 @@ class PartitionLog(ReadableLog):
             self.active_segment.write_indexes()
             self._metadata.write_snapshot(self.log_end_offset, self.producers)
             self._remove_snapshots_but(self.log_end_offset)
+            self._metadata.write_bookmark(self)
             self._write_checkpoint(closed_cleanly=True)
         self._availability.end()
 

@@ -8,7 +8,7 @@ that follows the last is taken; everything else is refused.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -35,7 +35,7 @@ class Origin(enum.Enum):
     """A leader, or this log's own file: it was checked when it was first appended."""
 
 
-class CachedBatch(msgspec.Struct, frozen=True, gc=False):
+class CachedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Where one of a producer's last batches went."""
 
     first_sequence: int
@@ -125,12 +125,15 @@ class ProducerState:
 
     __slots__ = ("_entries", "unstable")
 
-    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+    def __init__(self, entries: Iterable[ProducerEntry] = (), unreplicated: Sequence[tuple[int, int]] = ()) -> None:
+        """Begin with these producers, and with transactions that are decided but, as `unstable` says, unreplicated."""
         self._entries = {entry.producer_id: entry for entry in entries}
         self.unstable = UnstableTransactions()
-        opened = (entry.open_since_offset for entry in self._entries.values())
-        for first_offset in sorted(offset for offset in opened if offset != NO_OFFSET):
+        opened = [entry.open_since_offset for entry in self._entries.values() if entry.open_since_offset != NO_OFFSET]
+        for first_offset in sorted([*opened, *(first_offset for _, first_offset in unreplicated)]):
             self.unstable.begin(first_offset)
+        for marker_offset, first_offset in unreplicated:
+            self.unstable.decide(first_offset, marker_offset)
 
     def __len__(self) -> int:
         return len(self._entries)

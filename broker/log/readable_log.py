@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Final
 
+from eagleray.broker.filesystem import FileSystem
 from eagleray.broker.log import reading
 from eagleray.broker.log.availability import Availability
 from eagleray.broker.log.errors import LogDamaged, OffsetOutOfRange
 from eagleray.broker.log.leader_epochs import EpochEnd, LeaderEpochs
+from eagleray.broker.log.producer_snapshot import encode_snapshot
 from eagleray.broker.log.producer_state import ProducerState
 from eagleray.broker.log.reading import Isolation, LogSlice, TimestampedOffset
+from eagleray.broker.log.recovery import load_producers, replay_producers
 from eagleray.broker.log.segment import Segment
 from eagleray.protocol.records import RecordBatch, scan_batches
 
@@ -34,6 +37,8 @@ class ReadableLog:
     high_watermark: int
     log_end_offset: int
     _availability: Availability
+    _file_system: FileSystem
+    _directory: str
 
     @property
     def is_online(self) -> bool:
@@ -77,6 +82,13 @@ class ReadableLog:
             log_start_offset=self.log_start_offset,
             aborted_transactions=aborted,
         )
+
+    def producers_before(self, offset: int) -> bytes:
+        """Return a snapshot of the producers as they were before an offset, for a follower that begins there."""
+        with self._availability.reading():
+            producers, snapshot_offset = load_producers(self._file_system, self._directory, offset)
+            replay_producers(self.segments, producers, snapshot_offset, offset)
+        return encode_snapshot(producers)
 
     def read_for_replica(self, offset: int, *, max_bytes: int) -> bytes:
         """Return batches from `offset` up to the end of the log, for a follower, which may see everything."""

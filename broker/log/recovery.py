@@ -31,6 +31,9 @@ class Recovery(msgspec.Struct, kw_only=True):
     scanned_bytes: int = 0
     """Bytes whose checksums were verified."""
 
+    known_bytes: int = 0
+    """Bytes of the last segment that a bookmark spoke for, which were not looked at."""
+
     replayed_bytes: int = 0
     """Bytes read for the producers' state alone, because a snapshot was missing or damaged."""
 
@@ -104,13 +107,23 @@ def index_completed(segment: Segment, completed: CompletedTransaction | None) ->
 
 
 def scan_segment(
-    segment: Segment, producers: ProducerState, epochs: LeaderEpochs, next_offset: int, report: Recovery
+    segment: Segment,
+    producers: ProducerState,
+    epochs: LeaderEpochs,
+    next_offset: int,
+    report: Recovery,
+    *,
+    known_bytes: int = 0,
 ) -> int:
-    """Verify every batch of a segment and build its indexes anew; return how many bytes are whole and valid."""
-    segment.forget_indexes()
-    segment.remove_index_files()
-    valid_bytes = 0
-    for position, batch in valid_batches(segment):
+    """Verify the batches of a segment and index them; return how many bytes are whole and valid.
+
+    Where nothing of the segment is known yet, its indexes are built anew.
+    """
+    if not known_bytes:
+        segment.forget_indexes()
+        segment.remove_index_files()
+    valid_bytes = known_bytes
+    for position, batch in valid_batches(segment, known_bytes):
         header = batch.header
         # The checksum does not cover the offset, and an index has four bytes for it.
         if header.base_offset < next_offset or header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
@@ -125,7 +138,7 @@ def scan_segment(
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         next_offset = header.next_offset
         valid_bytes = position + header.size_bytes
-    report.scanned_bytes += segment.size_bytes
+    report.scanned_bytes += segment.size_bytes - known_bytes
     report.log_end_offset = next_offset
     return valid_bytes
 

@@ -12,6 +12,7 @@ import msgspec
 from eagleray.broker.filesystem import FileSystem, FlushFailed, write_fully
 from eagleray.broker.log import names
 from eagleray.broker.log.errors import LogDamaged
+from eagleray.broker.log.index_file import IndexFile, IndexPrefix
 from eagleray.broker.log.offset_index import OffsetIndex
 from eagleray.broker.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from eagleray.broker.log.time_index import TimeIndex
@@ -44,11 +45,24 @@ class BatchLocation(msgspec.Struct, frozen=True, gc=False):
     last_offset: int
 
 
+class KnownPart(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What the indexes of a segment were, and how much of them was in their files, when the segment ended earlier."""
+
+    offset_index: IndexPrefix
+    time_index: IndexPrefix
+    transaction_index: IndexPrefix
+    bytes_since_index_entry: int
+    first_timestamp_ms: int
+    largest_timestamp_ms: int
+    offset_of_largest_timestamp: int
+
+
 class Segment:
     """A run of a partition's batches, from `base_offset` on, in one file, with three indexes beside it.
 
     Owns: `<base>.log`, `.index`, `.timeindex` and `.txnindex`. Persists: batches when `append` returns; index entries
-    when `write_indexes` is called, which is before the next segment is begun. An index that is missing or
+    when `write_indexes` is called, which is before the next segment is begun, and against the death of the process
+    alone when `save_indexes` is. An index that is missing or
     damaged is built again from the batches; that of the transactions by the log's recovery, which knows the producers.
     While a compaction writes a segment, its files carry a `name_ending` that keeps them apart.
     """
@@ -58,6 +72,7 @@ class Segment:
         "_directory",
         "_file",
         "_file_system",
+        "_index_files",
         "_index_interval_bytes",
         "_name_ending",
         "_offset_index",
@@ -70,6 +85,7 @@ class Segment:
         "offset_of_largest_timestamp",
         "size_bytes",
         "transaction_index",
+        "unmarked_batches",
     )
 
     def __init__(
@@ -103,6 +119,8 @@ class Segment:
         self.first_timestamp_ms = NO_TIMESTAMP
         self.largest_timestamp_ms = NO_TIMESTAMP
         self.offset_of_largest_timestamp = self.base_offset
+        self.unmarked_batches = 0
+        self._index_files: dict[str, IndexFile] = {}
 
     def load_indexes(self) -> bool:
         """Take the indexes from their files, the two large ones when they are first used; False: scan instead."""
@@ -171,6 +189,7 @@ class Segment:
         elif position == 0:
             self.first_timestamp_ms = timestamp_ms
         self._bytes_since_index_entry += size_bytes
+        self.unmarked_batches += 1
 
     def read(self, position: int, length: int) -> bytes:
         """Return bytes of the file."""
@@ -221,13 +240,57 @@ class Segment:
         """
         if self.largest_timestamp_ms > NO_TIMESTAMP:
             self.time_index.add(self.largest_timestamp_ms, self.offset_of_largest_timestamp)
-        self._append_index(names.TRANSACTION_INDEX_SUFFIX, self.transaction_index)
-        self._append_index(names.TIME_INDEX_SUFFIX, self.time_index)
+        self._append_index(names.TRANSACTION_INDEX_SUFFIX, self.transaction_index, flush=True)
+        self._append_index(names.TIME_INDEX_SUFFIX, self.time_index, flush=True)
         self._file_system.flush_directory(self._directory)
-        self._append_index(names.OFFSET_INDEX_SUFFIX, self.offset_index)
+        self._append_index(names.OFFSET_INDEX_SUFFIX, self.offset_index, flush=True)
+
+    def save_indexes(self) -> KnownPart:
+        """Write index entries so that they survive the death of the process; return what `resume` needs of them."""
+        return KnownPart(
+            transaction_index=self._append_index(names.TRANSACTION_INDEX_SUFFIX, self.transaction_index, flush=False),
+            time_index=self._append_index(names.TIME_INDEX_SUFFIX, self.time_index, flush=False),
+            offset_index=self._append_index(names.OFFSET_INDEX_SUFFIX, self.offset_index, flush=False),
+            bytes_since_index_entry=self._bytes_since_index_entry,
+            first_timestamp_ms=self.first_timestamp_ms,
+            largest_timestamp_ms=self.largest_timestamp_ms,
+            offset_of_largest_timestamp=self.offset_of_largest_timestamp,
+        )
+
+    def resume(self, known: KnownPart, end_position: int) -> bool:
+        """Take the indexes up as they were saved when the segment ended at `end_position`; False: scan instead."""
+        offsets = known.offset_index.of(self._read_index_file(names.OFFSET_INDEX_SUFFIX) or b"")
+        times = known.time_index.of(self._read_index_file(names.TIME_INDEX_SUFFIX) or b"")
+        transactions = known.transaction_index.of(self._read_index_file(names.TRANSACTION_INDEX_SUFFIX) or b"")
+        if offsets is None or times is None or transactions is None:
+            return False
+        offset_index = OffsetIndex.decode(self.base_offset, offsets)
+        time_index = TimeIndex.decode(self.base_offset, times)
+        transaction_index = TransactionIndex.decode(transactions)
+        if offset_index is None or time_index is None or transaction_index is None:
+            return False
+        if offset_index.last_position >= end_position:
+            return False
+        self.forget_indexes()
+        self._offset_index, self._time_index, self.transaction_index = offset_index, time_index, transaction_index
+        self._index_files = {
+            suffix: IndexFile(self._file_system, self._path(suffix), prefix)
+            for suffix, prefix in (
+                (names.OFFSET_INDEX_SUFFIX, known.offset_index),
+                (names.TIME_INDEX_SUFFIX, known.time_index),
+                (names.TRANSACTION_INDEX_SUFFIX, known.transaction_index),
+            )
+        }
+        self.index_bytes = len(offset_index) * TIME_ENTRY_BYTES
+        self._bytes_since_index_entry = known.bytes_since_index_entry
+        self.first_timestamp_ms = known.first_timestamp_ms
+        self.largest_timestamp_ms = known.largest_timestamp_ms
+        self.offset_of_largest_timestamp = known.offset_of_largest_timestamp
+        return True
 
     def remove_index_files(self) -> None:
         """Remove index files that no longer tell the truth."""
+        self._index_files = {}
         for suffix in names.INDEX_SUFFIXES:
             self._file_system.remove(self._path(suffix))
 
@@ -264,26 +327,24 @@ class Segment:
         # The time index has at most as many entries, and each of its entries is the larger one.
         self.index_bytes = len(offset_index) * TIME_ENTRY_BYTES
 
-    def _append_index(self, suffix: str, index: OffsetIndex | TimeIndex | TransactionIndex) -> None:
-        data = index.take_unwritten()
-        is_optional = suffix == names.TRANSACTION_INDEX_SUFFIX
-        if not data and is_optional:
-            return
-        file = self._file_system.open(self._path(suffix))
-        try:
-            if data:
-                write_fully(file, (data,), len(data))
-            file.flush()
-        finally:
-            file.close()
+    def _append_index(
+        self, suffix: str, index: OffsetIndex | TimeIndex | TransactionIndex, *, flush: bool
+    ) -> IndexPrefix:
+        file = self._index_files.get(suffix)
+        if file is None:
+            file = self._index_files[suffix] = IndexFile.found(self._file_system, self._path(suffix))
+        # Where no transaction was aborted there is no file of them, as in Kafka.
+        file.append(index.take_unwritten(), flush=flush, is_optional=suffix == names.TRANSACTION_INDEX_SUFFIX)
+        return file.written
 
     def _rebuild_sparse_indexes(self) -> None:
         # Where a batch is damaged, what there is of the indexes still leads past it.
         deque(self.headers(), maxlen=0)
-        transaction_index = self.transaction_index
+        transaction_index, index_files = self.transaction_index, self._index_files
         self.forget_indexes()
-        self.transaction_index = transaction_index
+        self.transaction_index, self._index_files = transaction_index, index_files
         for suffix in (names.OFFSET_INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
+            self._index_files.pop(suffix, None)
             self._file_system.remove(self._path(suffix))
         for position, header in self.headers():
             self.note_batch(position, header.size_bytes, header.last_offset, timestamp_of(header))

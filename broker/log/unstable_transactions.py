@@ -45,6 +45,11 @@ class UnstableTransactions:
             del unstable[unreplicated.popleft()[1]]
 
     @property
+    def unreplicated(self) -> list[tuple[int, int]]:
+        """The marker's and the first offset of what is decided but not yet replicated, in the order of the markers."""
+        return list(self._unreplicated)
+
+    @property
     def first_unstable_offset(self) -> int | None:
         """The first offset whose fate is open, or None where every record is stable."""
         return next(iter(self._unstable), None)

@@ -100,7 +100,8 @@ def test_a_damaged_batch_is_never_served_from_where_recovery_looked(
         return
     written = {entry.data[PLACEMENT_BYTES:] for entry in rotten.driver.history.entries}
     last = log.active_segment
-    for batch in split_batches(last.read(0, last.size_bytes)):
+    # What lies before a bookmark is taken as the closed segments are: as it is.
+    for batch in split_batches(last.read(log.recovery.known_bytes, last.size_bytes)):
         assert bytes(batch.view[PLACEMENT_BYTES:]) in written
 
 

@@ -30,13 +30,21 @@ WORKLOAD = (
         (NewBatch(TRANSACTIONAL[1], 1, 300), NewBatch(TRANSACTIONAL[0], 1, 300), NewBatch(IDEMPOTENT, 1, 300))
     ),
     steps.AdvanceHighWatermark(60),
+    steps.WriteBookmark(),
     steps.EndTransactions((True, False, False)),
     steps.Flush(),
     steps.WriteCheckpoint(),
+    steps.WriteBookmark(),
     steps.Append((NewBatch(TRANSACTIONAL[0], 2, 40), NewBatch(TRANSACTIONAL[2], 2, 300))),
+    steps.WriteBookmark(),
     steps.Truncate(3),
+    # The cut batches and those in their place are of the same length.
+    steps.Append((NewBatch(TRANSACTIONAL[0], 2, 40), NewBatch(TRANSACTIONAL[2], 2, 300))),
+    steps.Truncate(1),
     steps.Append((NewBatch(IDEMPOTENT, 1, 300), NewBatch(TRANSACTIONAL[0], 1, 300), NewBatch(PLAIN, 3, 40))),
     steps.Reopen(),
+    steps.Append((NewBatch(TRANSACTIONAL[1]),)),
+    steps.WriteBookmark(),
     steps.Truncate(1),
     steps.EndTransactions((False, True, False), even_empty=True),
     steps.AdvanceHighWatermark(100),
@@ -79,6 +87,7 @@ def test_a_workload_survives_a_crash_at_every_operation(config: LogConfig, keeps
     driver.take(WORKLOAD[0])
     beginning = len(rehearsal.trace)
     take_all(driver, WORKLOAD[1:])
+    resumed = 0
     for number, operation in enumerate(rehearsal.trace[beginning:]):
         for done_bytes in parts_of(operation):
             disk = SimulatedDisk()
@@ -89,6 +98,8 @@ def test_a_workload_survives_a_crash_at_every_operation(config: LogConfig, keeps
             die(disk, keeps)
             driver.open()
             check_recovered(driver, lost_power=keeps is not None)
+            resumed += driver.log.recovery.known_bytes > 0
+    assert (resumed > 0) is (keeps is None), "a bookmark is for those who outlive a process in the same boot"
 
 
 @pytest.mark.parametrize(("config", "keeps"), endings(("flushed by the system",)))

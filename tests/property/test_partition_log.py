@@ -1,5 +1,6 @@
 """The partition log against a model that is a plain list of batches, read at any offset, isolation and size."""
 
+import hypothesis
 import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -92,6 +93,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
         self.model = LogModel()
         self.now_ms = NOW_MS
         self.sequences: dict[int, int] = {}
+        self.settled_when_marked = 0
         self.reopen()
         self.producers_work(story)
 
@@ -178,16 +180,25 @@ class PartitionLogMachine(RuleBasedStateMachine):
             self.model.settled_up_to = self.log.active_segment.base_offset
             self.sequences = self.model.next_sequences()
 
+    @rule()
+    def everything_up_to_here_is_written_down(self) -> None:
+        self.log.write_bookmark()
+        self.settled_when_marked = self.model.settled_up_to
+
     @rule(dies=st.booleans())
     def the_log_is_opened_again(self, dies: bool) -> None:
         if dies:
             self.log.write_checkpoint()
             self.disk.crash_process()
-            self.model.settled_up_to = self.log.active_segment.base_offset
+            self.reopen()
+            is_marked = self.log.recovery.known_bytes > 0
+            self.model.settled_up_to = self.settled_when_marked if is_marked else self.log.active_segment.base_offset
+            hypothesis.event(f"died and went on from a bookmark: {is_marked}")
         else:
             self.log.close()
+            self.settled_when_marked = self.model.settled_up_to
             self.model.settled_up_to = self.model.end_offset
-        self.reopen()
+            self.reopen()
 
     # What readers see
 

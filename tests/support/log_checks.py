@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 
+from hypothesis import currently_in_test_context, event
+
+from eagleray.broker.log import names
 from eagleray.broker.log.config import LogConfig
+from eagleray.broker.log.leader_epochs import EpochStart
 from eagleray.broker.log.partition_log import PartitionLog
 from eagleray.broker.log.producer_state import Origin, ProducerEntry, Rejection
 from eagleray.broker.log.reading import Isolation
@@ -37,8 +41,28 @@ def check_recovered(driver: LogDriver, *, lost_power: bool) -> None:
     history.high_watermark = log.high_watermark
     check(driver)
     assert log.recovery.replayed_bytes == 0, "a segment was begun before the snapshot of what lies before it"
-    if log.recovery.scanned_bytes:
+    if log.recovery.known_bytes:
+        check_against_whole_scan(driver)
+    elif log.recovery.scanned_bytes:
         check_indexes_of_scanned(log.active_segment, driver.config)
+
+
+def check_against_whole_scan(driver: LogDriver) -> None:
+    """What was found from a bookmark on is what a scan of the whole segment finds."""
+    log, disk = driver.log, driver._file_system.copy()
+    disk.crash_process()
+    disk.remove(f"{DIRECTORY}/{names.BOOKMARK_FILE}")
+    whole = PartitionLog.open(disk, DIRECTORY, driver.config, now_ms=driver.now_ms)
+    assert whole.recovery.known_bytes == 0
+    assert whole.recovery.scanned_bytes == log.recovery.scanned_bytes + log.recovery.known_bytes
+    assert whole.log_end_offset == log.log_end_offset
+    assert describe_producers(whole) == describe_producers(log)
+    assert epochs_of(whole) == epochs_of(log)
+    assert aborted_in(whole) == aborted_in(log)
+    whole.advance_high_watermark(log.high_watermark)
+    assert whole.last_stable_offset == log.last_stable_offset
+    if currently_in_test_context():
+        event("went on from a bookmark")
 
 
 def check(driver: LogDriver) -> None:
@@ -84,8 +108,12 @@ def check_against_replay(log: PartitionLog, fresh: PartitionLog, conclusion: Con
     assert aborted_in(log) == [entry for entry in aborted_in(fresh) if entry.last_offset >= first_offset]
     fresh.epochs.truncate_before(log.log_start_offset)
     fresh.epochs.truncate_from(log.log_end_offset)
-    log_epochs = [start for start in log.epochs if start.start_offset < log.log_end_offset]
-    assert log_epochs == list(fresh.epochs)
+    assert epochs_of(log) == list(fresh.epochs)
+
+
+def epochs_of(log: PartitionLog) -> list[EpochStart]:
+    """Return the epochs that have records in the log: where all are deleted, the last one may be known or not."""
+    return [start for start in log.epochs if start.start_offset < log.log_end_offset]
 
 
 def describe_producers(log: PartitionLog) -> dict[int, tuple[int, ...]]:

@@ -111,6 +111,10 @@ class WriteCheckpoint(msgspec.Struct, frozen=True):
     """Keep what the segments do not tell."""
 
 
+class WriteBookmark(msgspec.Struct, frozen=True):
+    """Note up to where everything is known."""
+
+
 class Reopen(msgspec.Struct, frozen=True):
     """Close the log and open it again."""
 
@@ -127,6 +131,7 @@ Step = (
     | ApplyRetention
     | Flush
     | WriteCheckpoint
+    | WriteBookmark
     | Reopen
 )
 
@@ -177,6 +182,8 @@ class LogDriver:
                 self.history.flushed_end = self.log.log_end_offset
             case WriteCheckpoint():
                 self.log.write_checkpoint()
+            case WriteBookmark():
+                self.log.write_bookmark()
             case Reopen():
                 self.reopen()
 
@@ -190,6 +197,9 @@ class LogDriver:
     def rewound(self) -> None:
         """Note that the log took its state from the files, where a snapshot stands for what was not scanned."""
         log = self.log
+        if log.recovery.known_bytes:
+            # A bookmark has whatever the process before knew.
+            return
         self._known_from_offset = log.active_segment.base_offset if log.recovery.scanned_bytes else log.log_end_offset
 
     def reopen(self) -> None:

@@ -5,11 +5,12 @@ import os
 import pytest
 
 from eagleray.actors.disk import DirectoryLock, PartitionLocked
-from eagleray.actors.logs import CHECKPOINT_INTERVAL_MS, SCRUB_INTERVAL_MS, Logs
+from eagleray.actors.logs import BOOKMARK_BATCHES, BOOKMARK_INTERVAL_MS, CHECKPOINT_INTERVAL_MS, SCRUB_INTERVAL_MS, Logs
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush
 from tests.simulation.cluster.ports import MachineDisk
 from tests.support.batches import NOW_MS, data_batch
+from tests.support.faults import Fault, Outcome
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = bytes(range(16))
@@ -138,3 +139,112 @@ def test_a_log_that_its_disk_has_damaged_is_found_and_can_be_begun_anew():
     assert ORDERS in found
     logs.discard(ORDERS)
     assert open_orders(logs).log_end_offset == 0
+
+
+# Bookmarks
+
+BOOKMARK = "/data/logs/orders-0/segment-bookmark"
+
+
+@pytest.fixture
+def disk():
+    return MachineDisk()
+
+
+def bookmark(logs, now_ms, rounds=5):
+    for _ in range(rounds):
+        logs.bookmark(now_ms)
+
+
+def unmarked_batches(log):
+    return log.active_segment.unmarked_batches
+
+
+def test_a_process_that_is_killed_leaves_little_to_scan(disk):
+    logs = Logs("/data", {}, disk)
+    log = open_orders(logs)
+    append(log, 50)
+    marked_bytes = log.size_bytes
+    bookmark(logs, NOW_MS)
+    append(log, 2)
+    disk.crash_process()
+    again = open_orders(Logs("/data", {}, disk))
+    assert again.recovery.known_bytes == marked_bytes
+    assert again.recovery.scanned_bytes == log.size_bytes - marked_bytes
+
+
+def test_a_bookmark_is_written_again_after_a_while_if_there_is_anything_new(disk):
+    logs = Logs("/data", {}, disk)
+    log = open_orders(logs)
+    bookmark(logs, NOW_MS)
+    assert not disk.exists(BOOKMARK), "nothing was appended"
+    append(log)
+    bookmark(logs, NOW_MS)
+    first = disk.read_bytes(BOOKMARK)
+    bookmark(logs, NOW_MS + 10 * BOOKMARK_INTERVAL_MS)
+    append(log)
+    assert disk.read_bytes(BOOKMARK) == first
+    bookmark(logs, NOW_MS + 1)
+    assert disk.read_bytes(BOOKMARK) == first, "it is not due yet"
+    bookmark(logs, NOW_MS + BOOKMARK_INTERVAL_MS)
+    assert disk.read_bytes(BOOKMARK) != first
+
+
+def test_a_bookmark_is_due_at_once_when_much_was_appended(disk):
+    logs = Logs("/data", {}, disk)
+    log = open_orders(logs)
+    append(log)
+    bookmark(logs, NOW_MS)
+    append(log, BOOKMARK_BATCHES - 1)
+    bookmark(logs, NOW_MS)
+    assert unmarked_batches(log) == BOOKMARK_BATCHES - 1
+    append(log)
+    bookmark(logs, NOW_MS)
+    assert unmarked_batches(log) == 0
+
+
+def test_a_log_of_many_producers_is_marked_less_often(disk):
+    """Each of them is in the bookmark, which has to be worth what it costs."""
+    logs = Logs("/data", {}, disk)
+    log = open_orders(logs)
+    log.append([data_batch(producer_id=each) for each in range(800)], leader_epoch=0, now_ms=NOW_MS)
+    bookmark(logs, NOW_MS)
+    assert unmarked_batches(log) == 0
+    later_ms = NOW_MS + BOOKMARK_INTERVAL_MS
+    append(log, 100)
+    bookmark(logs, later_ms)
+    assert unmarked_batches(log) == 100
+    append(log, 1)
+    bookmark(logs, later_ms)
+    assert unmarked_batches(log) == 0
+    append(log, BOOKMARK_BATCHES)
+    bookmark(logs, later_ms)
+    assert unmarked_batches(log) == BOOKMARK_BATCHES
+
+
+def test_one_tick_writes_one_bookmark_and_every_log_has_its_turn(disk):
+    logs = Logs("/data", {}, disk)
+    partitions = [TopicPartition("orders", number) for number in range(250)]
+    opened = [logs.open(partition, {}, TOPIC_ID, now_ms=NOW_MS) for partition in partitions]
+    for log in opened:
+        append(log)
+    logs.bookmark(NOW_MS)
+    for marked in range(1, 251):
+        logs.bookmark(NOW_MS)
+        assert sum(not unmarked_batches(log) for log in opened) == marked
+    opened[-1].append([data_batch()], leader_epoch=0, now_ms=NOW_MS)
+    bookmark(logs, NOW_MS + BOOKMARK_INTERVAL_MS, rounds=4)
+    assert not unmarked_batches(opened[-1])
+
+
+def test_a_bookmark_that_cannot_be_written_is_tried_again_later(disk):
+    logs = Logs("/data", {}, disk)
+    log = open_orders(logs)
+    append(log)
+    fault = Fault(Outcome.FAIL, path_ending="segment-bookmark.tmp", is_lasting=True)
+    with disk.injected(fault):
+        bookmark(logs, NOW_MS)
+    assert log.is_online
+    append(log)
+    bookmark(logs, NOW_MS + BOOKMARK_INTERVAL_MS)
+    assert disk.exists(BOOKMARK)
