@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from eagleray.broker.log.leader_epochs import LeaderEpochs
     from eagleray.broker.log.segment import Segment
 
-_SCAN_READ_BYTES = 4 * 1024 * 1024
+_SCAN_READ_BYTES = 128 * 1024
 
 
 class Recovery(msgspec.Struct, kw_only=True):
@@ -123,21 +123,28 @@ def scan_segment(
         segment.forget_indexes()
         segment.remove_index_files()
     valid_bytes = known_bytes
+    last_possible_offset = segment.base_offset + MAX_RELATIVE_OFFSET
+    latest_epoch = epochs.latest_epoch
     for position, batch in valid_batches(segment, known_bytes):
         header = batch.header
+        base_offset, size_bytes = header.base_offset, len(batch.view)
+        last_offset = base_offset + header.last_offset_delta
         # The checksum does not cover the offset, and an index has four bytes for it.
-        if header.base_offset < next_offset or header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+        if base_offset < next_offset or last_offset > last_possible_offset:
             break
-        try:
-            completed = apply_batch(producers, batch)
-        except ProtocolError:
-            break
-        segment.note_batch(position, header.size_bytes, header.last_offset, timestamp_of(header))
-        index_completed(segment, completed)
-        if header.partition_leader_epoch >= 0:
-            epochs.assign(header.partition_leader_epoch, header.base_offset)
-        next_offset = header.next_offset
-        valid_bytes = position + header.size_bytes
+        if header.producer_id >= 0:
+            try:
+                completed = apply_batch(producers, batch)
+            except ProtocolError:
+                break
+            if completed is not None:
+                index_completed(segment, completed)
+        segment.note_batch(position, size_bytes, last_offset, timestamp_of(header))
+        if header.partition_leader_epoch > latest_epoch:
+            latest_epoch = header.partition_leader_epoch
+            epochs.assign(latest_epoch, base_offset)
+        next_offset = last_offset + 1
+        valid_bytes = position + size_bytes
     report.scanned_bytes += segment.size_bytes - known_bytes
     report.log_end_offset = next_offset
     return valid_bytes
@@ -153,7 +160,7 @@ def valid_batches(
         scan = scan_batches(chunk)
         for batch in scan.batches:
             yield position, batch
-            position += batch.header.size_bytes
+            position += len(batch.view)
         wanted_bytes = read_bytes
         if not scan.batches:
             # Either the file is damaged here, or a batch is larger than what was read: a length that the file

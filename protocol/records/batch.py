@@ -9,10 +9,11 @@ from crc32c import crc32c
 
 from eagleray.protocol.errors import CorruptRecord, InvalidRecord, ProtocolError
 from eagleray.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
-from eagleray.protocol.records.control import EndTransactionMarker, decode_marker
+from eagleray.protocol.records.control import EndTransactionMarker, decode_marker, decode_usual_marker
 from eagleray.protocol.records.header import (
     APPEND_TIME_BIT,
     ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     PLACEMENT,
@@ -87,8 +88,13 @@ class RecordBatch:
 
     def end_transaction_marker(self) -> EndTransactionMarker | None:
         """Return the marker of a control batch, None when its control type is another one."""
-        if not self.header.is_control:
-            raise InvalidRecord(f"the batch at offset {self.header.base_offset} is not a control batch")
+        header = self.header
+        if not header.is_control:
+            raise InvalidRecord(f"the batch at offset {header.base_offset} is not a control batch")
+        if header.record_count == 1 and not header.last_offset_delta and not header.attributes & COMPRESSION_MASK:
+            marker = decode_usual_marker(self.view[HEADER_BYTES:])
+            if marker is not None:
+                return marker
         records = self.records()
         if len(records) != 1:
             raise InvalidRecord(f"a control batch has {len(records)} records instead of one")
@@ -141,16 +147,16 @@ def scan_batches(buffer: BytesLike, position: int = 0, *, verify_crc: bool = Tru
             return Scan(batches, position, "the buffer ends inside a header", missing_bytes)
         try:
             header = decode_header(view, position)
-            missing_bytes = position + LOG_OVERHEAD_BYTES + header.batch_length - size_bytes
-            if missing_bytes > 0:
-                return Scan(batches, position, "the buffer ends inside a batch", missing_bytes)
-            batch = RecordBatch(view[position : position + header.size_bytes], header)
+            end = position + LOG_OVERHEAD_BYTES + header.batch_length
+            if end > size_bytes:
+                return Scan(batches, position, "the buffer ends inside a batch", end - size_bytes)
+            batch = RecordBatch(view[position:end], header)
             if verify_crc:
                 batch.verify_crc()
         except ProtocolError as error:
             return Scan(batches, position, str(error))
         batches.append(batch)
-        position += header.size_bytes
+        position = end
     return Scan(batches, position)
 
 

@@ -18,6 +18,11 @@ MARKER_VALUE = struct.Struct(">hi")
 CONTROL_KEY_VERSION = 0
 MARKER_VALUE_VERSION = 0
 
+# The one record of a marker as every broker writes it: its length and three zeros, the key behind its own length, the
+# value behind its own, and no headers.
+_USUAL_RECORD = struct.Struct(">IB hh B hi B")
+_USUAL_BEGINNING = 2 * 16 << 24
+
 
 class ControlType(enum.IntEnum):
     """The control types that end a transaction. Others exist (for a quorum's own log) and are skipped."""
@@ -46,6 +51,30 @@ def decode_control_type(key: bytes | None) -> int:
     if version < 0:
         raise InvalidRecord(f"a control record has key version {version}")
     return int(control_type)
+
+
+def decode_usual_marker(record: memoryview) -> EndTransactionMarker | None:
+    """Return the marker in an encoded record without taking the record apart; None where it is not the usual one."""
+    if len(record) != _USUAL_RECORD.size:
+        return None
+    (
+        beginning,
+        key_length,
+        key_version,
+        control_type,
+        value_length,
+        value_version,
+        coordinator_epoch,
+        header_count,
+    ) = _USUAL_RECORD.unpack(record)
+    is_usual = (
+        beginning == _USUAL_BEGINNING
+        and key_length == 2 * CONTROL_KEY.size
+        and value_length == 2 * MARKER_VALUE.size
+        and not (key_version or value_version or header_count)
+        and 0 <= control_type <= 1
+    )
+    return EndTransactionMarker(control_type == ControlType.COMMIT, coordinator_epoch) if is_usual else None
 
 
 def decode_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker | None:

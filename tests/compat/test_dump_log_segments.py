@@ -52,14 +52,19 @@ def test_what_recovery_leaves_of_a_killed_writer_is_read_without_complaint(kafka
     for seed in (101, 102, 103):
         witness.run_and_kill(directory, seed)
     PartitionLog.open(LocalFileSystem(), str(directory), writer.CONFIG, now_ms=NOW_MS).close()
+    assert (directory / names.BOOKMARK_FILE).exists()
     compare(kafka_tools, directory, writer.CONFIG)
 
 
 def test_what_the_page_cache_holds_is_read_without_complaint(kafka_tools: KafkaTools, directory: Path):
-    """Kafka's tool looks at a log that is open; only the index of the last segment is not written yet."""
+    """Kafka's tool looks at a log that is open; only a part of the last segment's index is written yet."""
     config = LogConfig(segment_bytes=2048, index_interval_bytes=0)
     driver = LogDriver(LocalFileSystem(), config, str(directory))
     write_round(driver, 0)
+    driver.take(steps.Append((NewBatch(PLAIN),)))
+    driver.take(steps.WriteBookmark())
+    driver.take(steps.Append((NewBatch(PLAIN),)))
+    assert offset_entries(driver.log.active_segment)
     dump = kafka_tools.dump(*files_of(directory), decoder=Decoder.TEXT)
     assert dump.complaints == ()
     assert [batch.base_offset for batch in batches_in(dump)] == [entry.base_offset for entry in driver.history.entries]

@@ -81,6 +81,8 @@ class Writer:
         if chance.random() < 0.2:
             self._log.advance_high_watermark(self._log.log_end_offset)
             self._log.write_checkpoint()
+        if chance.random() < 0.2:
+            self._log.write_bookmark()
 
     def _number(self) -> int:
         self._next_number += 1

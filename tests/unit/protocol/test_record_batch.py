@@ -17,6 +17,7 @@ from eagleray.protocol.records import (
     split_batches,
     stamp_append_time,
 )
+from eagleray.protocol.records.control import decode_marker
 from tests.unit.protocol.forge import forge, forge_bytes
 
 FIRST = build_batch([NewRecord(b"one", b"k", 10), NewRecord(b"two", None, 12)], base_offset=0)
@@ -214,3 +215,26 @@ def test_a_control_batch_holds_one_record():
     record = b"\x14\x00\x00\x00\x08\x00\x00\x00\x01\x01\x00"
     with pytest.raises(InvalidRecord, match="2 records"):
         forge(record * 2, attributes=CONTROL, record_count=2, last_offset_delta=1).end_transaction_marker()
+
+
+@pytest.mark.parametrize("position", range(21, len(THIRD)))
+def test_the_short_way_to_a_marker_leads_where_the_long_one_does(position):
+    """A byte that changes makes it another marker, another record or none; both ways have to agree on which."""
+    for mask in (0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xFF):
+        data = bytearray(THIRD)
+        data[position] ^= mask
+        (batch,) = split_batches(data, verify_crc=False)
+        if batch.header.is_control:
+            assert outcome(batch.end_transaction_marker) == outcome(lambda batch=batch: marker_of_record(batch))
+
+
+def marker_of_record(batch):
+    (record,) = batch.records()
+    return decode_marker(record.key, record.value)
+
+
+def outcome(read):
+    try:
+        return read()
+    except (ProtocolError, ValueError):
+        return "refused"
