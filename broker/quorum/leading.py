@@ -108,5 +108,6 @@ class QuorumLeader:
 
     def tick(self, now_ms: int) -> None:
         """Take for lost what was not answered, and let nobody wait for long without hearing something."""
+        self._pushes.let_go()
         self._pushes.take_for_lost(now_ms)
         self._pushes.remind(now_ms, self._config.controller_quorum_heartbeat_interval_ms)

@@ -176,6 +176,7 @@ class ReplicationLeader:
         """Send again what was lost, give up who lags, and answer whose time is up."""
         if not self.is_leading:
             return []
+        self._pushes.let_go()
         self._pushes.take_for_lost(now_ms)
         effects: list[LeaderEffect] = [*self._advance(now_ms)]
         if len(self._waiting) and not self._has_enough(now_ms):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
+from typing import Final
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogDamaged, LogError, PartitionLog
@@ -13,6 +14,8 @@ from eagleray.broker.replication.events import NO_LEADER_EPOCH, NO_OFFSET, Push,
 from eagleray.broker.replication.progress import NOT_IN_FLIGHT, FollowerProgress
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import decode_header, scan_batches
+
+_NOTHING: Final = (NO_OFFSET, NO_OFFSET, b"")
 
 
 class Pushes:
@@ -33,7 +36,7 @@ class Pushes:
         self._config = config
         self._push_ids = count(1)
         self._followers: dict[int, FollowerProgress] = {}
-        self._last_read = (NO_OFFSET, NO_OFFSET, b"")
+        self._last_read = _NOTHING
 
     def push_to(self, node_ids: Iterable[int], incarnations: Mapping[int, int], now_ms: int) -> None:
         """Push to these followers from now on, as far as they are registered, and begin anew with new lives of them."""
@@ -120,6 +123,13 @@ class Pushes:
                 except LogError:
                     continue
                 yield node_id, push
+
+    def let_go(self) -> None:
+        """Keep no longer what was last read; called now and then, for it may be a megabyte of each partition.
+
+        Followers that are equally far answer within moments of each other, and those that are not have no use for it.
+        """
+        self._last_read = _NOTHING
 
     def take_for_lost(self, now_ms: int) -> None:
         """Forget pushes that were not answered in time."""

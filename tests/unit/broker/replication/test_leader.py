@@ -66,6 +66,31 @@ def test_one_push_is_on_its_way_and_what_comes_meanwhile_joins_the_next() -> Non
     assert (second[2].base_offset, second[2].records) == (1, log.read_for_replica(1, max_bytes=2**20))
 
 
+def test_followers_that_are_equally_far_share_one_read_which_is_kept_for_moments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A megabyte of each partition that is led would be much to keep for ever."""
+    log = open_log()
+    leader = in_sync_leader(log)
+    reads: list[int] = []
+    read_for_replica = log.read_for_replica
+
+    def counted(offset: int, *, max_bytes: int) -> bytes:
+        reads.append(offset)
+        return read_for_replica(offset, max_bytes=max_bytes)
+
+    monkeypatch.setattr(log, "read_for_replica", counted)
+    write(log, 1)
+    pushes = pushes_in(leader.appended(NOW_MS))
+    assert (set(pushes), reads) == ({2, 3}, [0])
+    lost_ms = NOW_MS + CONFIG.replica_push_timeout_ms
+    again = pushes_in(leader.tick(lost_ms))
+    assert (set(again), reads) == ({2, 3}, [0, 0])
+    assert again[2].records is again[3].records
+    assert pushes[2].records == again[2].records
+    assert pushes[2].records is not again[2].records
+
+
 def test_a_push_holds_whole_batches_within_its_bound() -> None:
     log = write(open_log(), *[1] * 50, value=b"x" * 100_000)
     leader = leader_of(log, epoch=2)
