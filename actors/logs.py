@@ -209,8 +209,9 @@ class Logs:
     def scrub(self, now_ms: int) -> TopicPartition | None:
         """Look at one small piece of what is due; return the partition whose log is damaged, if one is."""
         if self._scrub is None:
-            due = next((each for each in self._logs if self._next_scrub_ms.get(each, 0) <= now_ms), None)
-            if due is None:
+            # The one that has waited longest: the first may be due again before the last has had its turn.
+            due = min(self._logs, key=self._scrub_due_ms, default=None)
+            if due is None or self._scrub_due_ms(due) > now_ms:
                 return None
             self._next_scrub_ms[due] = now_ms + SCRUB_INTERVAL_MS
             self._scrub = due, Scrub(self._logs[due])
@@ -226,6 +227,9 @@ class Logs:
             _log.warning("%s could not be looked at: %s", partition, error)
             self._scrub = None
         return None
+
+    def _scrub_due_ms(self, partition: TopicPartition) -> int:
+        return self._next_scrub_ms.get(partition, 0)
 
     def _keep(self, partition: TopicPartition, now_ms: int) -> None:
         log = self._logs[partition]

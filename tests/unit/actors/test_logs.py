@@ -141,6 +141,18 @@ def test_a_log_that_its_disk_has_damaged_is_found_and_can_be_begun_anew():
     assert open_orders(logs).log_end_offset == 0
 
 
+def test_every_log_is_looked_at_however_long_one_look_at_all_of_them_takes():
+    """The first is due again before the second has had its turn."""
+    disk = MachineDisk()
+    logs = Logs("/data", {"segment.bytes": "1024"}, disk)
+    payments = TopicPartition("payments", 0)
+    append(open_orders(logs), 60)
+    append(logs.open(payments, {}, TOPIC_ID, now_ms=NOW_MS), 60)
+    disk.rot("/data/logs/payments-0/00000000000000000000.log", 200, 1)
+    found = [logs.scrub(NOW_MS + step * SCRUB_INTERVAL_MS) for step in range(50)]
+    assert payments in found
+
+
 # Bookmarks
 
 BOOKMARK = "/data/logs/orders-0/segment-bookmark"
