@@ -22,7 +22,7 @@ from eagleray.broker.controller.image import MetadataImage
 from tests.support.machines import Machines
 
 TOPIC = "failover"
-_LOOPS_A_CORE = (0, 1, 4)
+_LOOPS_A_CORE = (0, 1, 4, 16)
 _SETTLE_S = 2.0
 
 
