@@ -13,8 +13,11 @@ from eagleray.actors.internal_topic import InternalTopic
 from eagleray.actors.lives import Life, Lives
 from eagleray.actors.logs import Logs
 from eagleray.actors.metadata_quorum import MetadataQuorum
+from eagleray.actors.replicas import Replicas
 from eagleray.broker.controller import controller
+from eagleray.broker.controller.losses import NO_LOSS, Fate, Loss
 from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation, PartitionLog
 from eagleray.broker.messages import Message
 from eagleray.broker.partitions.leader import PartitionLeader
@@ -88,12 +91,44 @@ def _forgetting_losses() -> AbstractContextManager[Any]:
     """Lives that do not know what those before them have lost and not come to say."""
     original = Lives.begin
 
-    def begin(self: Lives, *, after: int = -1, has_lost: bool = False) -> Life:
+    def begin(self: Lives, *, after: int = -1, loss: Loss = NO_LOSS) -> Life:
         if self._last is not None:
-            self._last = msgspec.structs.replace(self._last, has_lost=False)
-        return original(self, after=after, has_lost=has_lost)
+            self._last = msgspec.structs.replace(self._last, loss=NO_LOSS)
+        return original(self, after=after, loss=loss)
 
     return mock.patch.object(Lives, "begin", begin)
+
+
+def _failing_without_loss() -> AbstractContextManager[Any]:
+    """Nodes that go on after a log has failed, or was found damaged, as if nothing had been."""
+    original = Replicas.begin_life
+
+    def begin_life(self: Replicas) -> Loss:
+        original(self)
+        return NO_LOSS
+
+    return mock.patch.object(Replicas, "begin_life", begin_life)
+
+
+def _booting_without_loss() -> AbstractContextManager[Any]:
+    """Nodes that take what was not flushed for flushed."""
+
+    def everything(self: Logs) -> tuple[TopicPartition, ...]:
+        names = (name.rpartition("-") for name in self.on_disk())
+        return tuple(TopicPartition(topic, int(number)) for topic, _, number in names)
+
+    return mock.patch.object(Logs, "after_loss_of_power", everything)
+
+
+def _never_in_doubt() -> AbstractContextManager[Any]:
+    """A controller that takes every disk at its word."""
+    original = Loss.of
+
+    def of(self: Loss, partition: TopicPartition) -> Fate:
+        fate = original(self, partition)
+        return Fate.KEPT if fate is Fate.IN_DOUBT else fate
+
+    return mock.patch.object(Loss, "of", of)
 
 
 def _coordinating_at_once() -> AbstractContextManager[Any]:
@@ -170,6 +205,9 @@ MUTATIONS: dict[str, Mutation] = {
     "high watermark without the proposed set": _counting_on_the_confirmed_set,
     "answers of another life": _counting_answers_of_other_lives,
     "loss that is forgotten": _forgetting_losses,
+    "failed log that has lost nothing": _failing_without_loss,
+    "boot that has lost nothing": _booting_without_loss,
+    "disk that is taken at its word": _never_in_doubt,
     "coordinator that answers at once": _coordinating_at_once,
     "coordinator that loads at once": _loading_at_once,
     "markers that are answered at once": _answering_markers_at_once,

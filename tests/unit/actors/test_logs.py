@@ -138,3 +138,16 @@ def test_a_log_that_its_disk_has_damaged_is_found_and_can_be_begun_anew():
     assert ORDERS in found
     logs.discard(ORDERS)
     assert open_orders(logs).log_end_offset == 0
+
+
+def test_the_logs_that_a_loss_of_power_leaves_whole_are_those_that_flush_and_those_that_were_closed(tmp_path):
+    logs = Logs(str(tmp_path), {})
+    flushed, closed, lost = (TopicPartition("orders-of-today", number) for number in range(3))
+    for partition in (flushed, closed, lost):
+        settings = {"flush": "commit" if partition is flushed else "os"}
+        append(logs.open(partition, settings, TOPIC_ID, now_ms=NOW_MS))
+    logs.close(closed)
+    os.makedirs(tmp_path / "logs" / "something else")
+    assert logs.after_loss_of_power() == (flushed, closed)
+    logs.close_all()
+    assert logs.after_loss_of_power() == (flushed, closed, lost)
