@@ -142,7 +142,7 @@ class Logs:
         return self._disk.list_directory(logs) if self._disk.exists(logs) else []
 
     def after_loss_of_power(self) -> tuple[TopicPartition, ...]:
-        """The logs that have what they acknowledged although power was lost, if their disk has kept what it was given."""
+        """The logs that a loss of power leaves whole, if their disk has kept what it was given."""
         named = ((name, *name.rpartition("-")[::2]) for name in self.on_disk())
         found = [(name, TopicPartition(topic, int(number))) for name, topic, number in named if number.isdecimal()]
         return tuple(partition for name, partition in found if self._survives(f"{self._data_dir}/logs/{name}"))
@@ -185,8 +185,9 @@ class Logs:
     def scrub(self, now_ms: int) -> TopicPartition | None:
         """Look at one small piece of what is due; return the partition whose log is damaged, if one is."""
         if self._scrub is None:
-            due = next((each for each in self._logs if self._next_scrub_ms.get(each, 0) <= now_ms), None)
-            if due is None:
+            # The one that has waited longest: none is passed over for good where a round takes longer than that.
+            due = min(self._logs, key=lambda each: self._next_scrub_ms.get(each, 0), default=None)
+            if due is None or self._next_scrub_ms.get(due, 0) > now_ms:
                 return None
             self._next_scrub_ms[due] = now_ms + SCRUB_INTERVAL_MS
             self._scrub = due, Scrub(self._logs[due])

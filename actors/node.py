@@ -239,7 +239,7 @@ class Node:
         self._lives.told()
         self.is_registered = True
         self._take(registered.image)
-        if self.replicas.have_lost_more_than(loss):
+        if self.replicas.failures.are_more_than(loss):
             self.begin_life()
 
     @property

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from eagleray.actors.disk import PartitionLocked
+from eagleray.actors.failures import Failures
 from eagleray.actors.heartbeats import Heartbeats
 from eagleray.actors.logs import Logs
 from eagleray.actors.messages import Misdirected, PushRecords, RecordsPushed
@@ -15,7 +16,7 @@ from eagleray.actors.settings import replication_config
 from eagleray.actors.shell import Host
 from eagleray.broker.controller.events import ChangeIsr
 from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.losses import Fate, Loss
+from eagleray.broker.controller.losses import Loss
 from eagleray.broker.controller.machines import has_several_machines
 from eagleray.broker.controller.topics import PartitionImage, TopicImage
 from eagleray.broker.identities import TopicPartition
@@ -62,10 +63,9 @@ class Replicas:
     acknowledge. A log of a user's partition is opened when the node is to keep it. One of an internal topic, of which
     there are many that are never used, is opened when it has files, somebody writes to it, a leader pushes to it, or a
     replica of it has to catch up. What cannot be opened is tried again with every tick.
-    A log that fails gives up this life of the node, and is opened again for the next. One that cannot be, or ends before
-    it did, is lost: nobody counts on it any more until it has caught up. Otherwise it is in doubt, and left to others
-    in sync where there are some. One that its disk has damaged is lost too; it is dropped as soon as nobody counts on
-    it, and copied anew from the leader. The other partitions of the node have lost nothing by that.
+    A log that fails gives up this life of the node, and so does one that its disk has damaged; the next life tells what
+    that costs (`Failures`), and the other partitions have lost nothing by it. What is damaged is dropped as soon as
+    nobody counts on it any more, and copied anew from the leader.
     """
 
     def __init__(self, host: Host, is_lazy: Callable[[str], bool]) -> None:
@@ -82,8 +82,7 @@ class Replicas:
         self._unopened: set[TopicPartition] = set()
         self._early: list[tuple[int, PushRecords]] = []
         self._rules: dict[str, tuple[dict[str, str], int]] = {}
-        self._damaged: set[TopicPartition] = set()
-        self._failed: set[TopicPartition] = set()
+        self.failures = Failures(self.logs)
         self.loading: set[TopicPartition] = set()
         """Partitions that are read off the loop, whose logs nobody may touch meanwhile."""
 
@@ -115,34 +114,7 @@ class Replicas:
         self._pushing.clear()
         self._early.clear()
         self._heartbeats.begin_life()
-        failed = self._all_failed()
-        self._failed.clear()
-        whole = {partition for partition in failed - self._damaged if self._is_whole_again(partition)}
-        for partition in self._damaged:
-            if partition in self.logs:
-                self.logs.close(partition)
-        return Loss(tuple(sorted(self._damaged | failed - whole)), tuple(sorted(whole)))
-
-    def have_lost_more_than(self, told: Loss) -> bool:
-        """Whether something has failed of which the controller was not told when this life registered."""
-        return bool(self._all_failed()) or any(told.of(each) is not Fate.LOST for each in self._damaged)
-
-    def _all_failed(self) -> set[TopicPartition]:
-        return self._failed | {partition for partition in self.logs if not self.logs[partition].is_online}
-
-    def _is_whole_again(self, partition: TopicPartition) -> bool:
-        """Open a log again that has failed, and see whether it has what it had."""
-        host, topic = self._host, self._host.image.topics.get(partition.topic)
-        if topic is None or partition not in self.logs:
-            return False
-        end_offset = self.logs[partition].log_end_offset
-        self.logs.close(partition)
-        try:
-            log = self.logs.open(partition, topic.configs, topic.topic_id, now_ms=host.now_ms())
-        except (PartitionLocked, LogError, OSError) as error:
-            _log.error("%s cannot be opened again: %s", partition, error)
-            return False
-        return log.log_end_offset >= end_offset
+        return self.failures.lost(self._host.image, self._host.now_ms())
 
     def metadata_changed(self, previous: MetadataImage) -> None:
         """Keep what this node is to keep, at the epochs that it is to keep it, and let go of the rest."""
@@ -198,9 +170,9 @@ class Replicas:
     def _begin(self, partition: TopicPartition) -> PartitionReplica:
         """Open a replica, and let it take the part that the metadata give it."""
         host, topic = self._host, self._host.image.topics[partition.topic]
-        if partition in self._damaged and host.spec.node_id not in topic.partitions[partition.partition].isr:
+        if partition in self.failures.damaged and host.spec.node_id not in topic.partitions[partition.partition].isr:
             self.logs.discard(partition)
-            self._damaged.discard(partition)
+            self.failures.forget(partition)
         log = self.logs.open(partition, topic.configs, topic.topic_id, now_ms=host.now_ms())
         replica = PartitionReplica(
             partition, host.spec.node_id, host.incarnation, log, lease=self.lease, config=self._config
@@ -225,8 +197,7 @@ class Replicas:
     def _drop(self, partition: TopicPartition, *, is_on_machine: bool) -> None:
         """Let go of a replica, and remove its files unless another node of this machine keeps them."""
         self._resign(partition)
-        self._damaged.discard(partition)
-        self._failed.discard(partition)
+        self.failures.forget(partition)
         self._replicas.pop(partition, None)
         self._pushing.pop(partition, None)
         if is_on_machine:
@@ -270,7 +241,7 @@ class Replicas:
     def failed(self, partition: TopicPartition) -> None:
         """Give this life up: what others count on this log to have may be gone, which the next one looks at."""
         _log.error("the log of %s has failed", partition)
-        self._failed.add(partition)
+        self.failures.failed(partition)
         self._host.begin_life()
 
     def damaged(self, partition: TopicPartition) -> None:
@@ -279,7 +250,7 @@ class Replicas:
         if state is None or all(node_id == self._host.spec.node_id for node_id in state.isr):
             _log.critical("the log of %s is damaged, and no other replica is in sync to repair it from", partition)
             return
-        self._damaged.add(partition)
+        self.failures.damaged.add(partition)
         self._host.begin_life()
 
     # What followers and leaders tell each other

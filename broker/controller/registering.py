@@ -14,8 +14,8 @@ def register_node(
 ) -> Decision:
     """Let a planned node join; what a new life of it leads begins a new leader epoch, in the same append.
 
-    A life that another has replaced, or that was given up, is told which one it has to come after. One in doubt may have
-    to ask again, until it is known who else lives.
+    A life that another has replaced, or that was given up, is told which one it has to come after. One in doubt has to
+    ask again until it is known who else lives.
     """
     node, planned = request.node, image.plan.get(request.node.node_id)
     if planned is None:

@@ -50,7 +50,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def survives_loss_of_power(self) -> bool:
-        """Whether the disk has everything that was acknowledged, also after a boot, if it has kept what it was given."""
+        """Whether everything that was acknowledged is there after a boot, if the disk has kept what it was given."""
         return (self.closed_cleanly or self.flushes_first) and not self.failed_flush_boot_id
 
     def encode(self) -> bytes:

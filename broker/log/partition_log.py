@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from eagleray.broker.filesystem import FileSystem, FlushFailed
-from eagleray.broker.log import names, retention
+from eagleray.broker.log import retention
 from eagleray.broker.log.appending import Appended, AppendRun, NewMarker
 from eagleray.broker.log.availability import Availability
 from eagleray.broker.log.compaction import Compaction
@@ -20,10 +20,10 @@ from eagleray.broker.log.opening import OpenedFiles, open_files
 from eagleray.broker.log.producer_snapshot import decode_snapshot, encode_snapshot
 from eagleray.broker.log.producer_state import Origin, Rejection
 from eagleray.broker.log.readable_log import BASE_OFFSET, ReadableLog
-from eagleray.broker.log.recovery import Recovery, load_producers, replay_producers
+from eagleray.broker.log.recovery import Recovery, producers_before
 from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.swapping import swap_in
-from eagleray.broker.log.sweeping import log_offsets
+from eagleray.broker.log.sweeping import remove_behind
 from eagleray.protocol.errors import ErrorCode, ProtocolError
 from eagleray.protocol.records import RecordBatch
 
@@ -47,8 +47,7 @@ class PartitionLog(ReadableLog):
         self._metadata = LogMetadata(file_system, directory, files.checkpoint)
         self._availability = Availability(file_system, directory, self._close_files)
         self._has_new_names = False
-        self.log_start_offset = 0
-        self.high_watermark = 0
+        self.log_start_offset = self.high_watermark = 0
         self.cleaned_up_to = files.checkpoint.cleaned_up_to
         self._take(files)
         self.high_watermark = min(max(files.checkpoint.high_watermark, self.log_start_offset), self.log_end_offset)
@@ -171,10 +170,7 @@ class PartitionLog(ReadableLog):
         """Undo an append that did not complete, of which whole batches, or even whole segments, may be written."""
         self.log_end_offset = end_offset
         with self._availability.or_offline("undoing a failed append"):
-            for base_offset in reversed(log_offsets(self._file_system, self._directory)):
-                if base_offset > segment.base_offset:
-                    self._file_system.remove(names.segment_file(self._directory, base_offset, names.LOG_SUFFIX))
-                    self._file_system.flush_directory(self._directory)
+            remove_behind(self._file_system, self._directory, segment.base_offset)
             segment.truncate(size_bytes)
             self._rewind(now_ms)
 
@@ -214,9 +210,7 @@ class PartitionLog(ReadableLog):
     def producers_before(self, offset: int) -> bytes:
         """Return a snapshot of the producers as they were before an offset, for a follower that begins there."""
         with self._availability.reading():
-            producers, snapshot_offset = load_producers(self._file_system, self._directory, offset)
-            replay_producers(self.segments, producers, snapshot_offset, offset)
-        return encode_snapshot(producers)
+            return encode_snapshot(producers_before(self._file_system, self._directory, self.segments, offset))
 
     # Moving the offsets
 
@@ -394,9 +388,9 @@ class PartitionLog(ReadableLog):
         self._metadata.remove_snapshots_but([*map(BASE_OFFSET, self.segments), *offsets])
 
     def _write_checkpoint(self, *, closed_cleanly: bool = False, **changes: int) -> None:
-        flushes_first = self.config.flush is Flush.COMMIT and self._metadata.has_flushed_first(self.log_end_offset)
+        flushes = self.config.flush is Flush.COMMIT
         offsets = {
-            "flushes_first": flushes_first,
+            "flushes_first": flushes and self._metadata.has_flushed_first(self.log_end_offset),
             "log_start_offset": self.log_start_offset,
             "high_watermark": self.high_watermark,
             "cleaned_up_to": self.cleaned_up_to,

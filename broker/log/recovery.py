@@ -77,6 +77,15 @@ def replay_producers(segments: Sequence[Segment], producers: ProducerState, star
     return replayed_bytes
 
 
+def producers_before(
+    file_system: FileSystem, directory: str, segments: Sequence[Segment], offset: int
+) -> ProducerState:
+    """Return the producers as they were before the batch at an offset."""
+    producers, snapshot_offset = load_producers(file_system, directory, offset)
+    replay_producers(segments, producers, snapshot_offset, offset)
+    return producers
+
+
 def apply_batch(producers: ProducerState, batch: RecordBatch) -> CompletedTransaction | None:
     """Let producer state know of a batch that is in the log at the offset its own header says."""
     header = batch.header

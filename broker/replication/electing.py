@@ -126,9 +126,7 @@ def after_coming(image: MetadataImage, node_id: int, loss: Loss) -> tuple[Replic
     )
 
 
-def _with_newcomer(
-    state: PartitionImage, node_id: int, alive: set[int], rules: Rules, fate: Fate
-) -> PartitionImage:
+def _with_newcomer(state: PartitionImage, node_id: int, alive: set[int], rules: Rules, fate: Fate) -> PartitionImage:
     others = tuple(member for member in state.isr if member != node_id)
     makes_way = fate is Fate.LOST or (fate is Fate.IN_DOUBT and not alive.isdisjoint(others))
     kept = msgspec.structs.replace(state, isr=others) if makes_way and others else state

@@ -10,10 +10,11 @@ from eagleray.broker.replication.config import ReplicationConfig
 class Sessions:
     """When each registered node was last heard, by the controller's own clock.
 
-    Owns: for each node when it was heard, or is taken to have been, and when it really said something. Persists: nothing. A controller that begins anew cannot know when its nodes were
-    heard, so all of them have just been: their leases may last for as long as if they had. A node whose session was
-    ended is heard no more until it has registered. A controller that did not look for half a session was not listening
-    either: what its nodes said meanwhile may still wait to be heard, so they get another half.
+    Owns: for each node when it was heard, or is taken to have been, and when it has really said something. Persists:
+    nothing. A controller that begins anew cannot know when its nodes were heard, so all of them have just been: their
+    leases may last for as long as if they had. A node whose session was ended is heard no more until it has registered.
+    A controller that did not look for half a session was not listening either: what its nodes said meanwhile may still
+    wait to be heard, so they get another half.
     """
 
     def __init__(self, config: ReplicationConfig, node_ids: Iterable[int], now_ms: int) -> None:

@@ -2,7 +2,17 @@
 
 from eagleray.broker.controller.events import RegisterNode
 from eagleray.broker.identities import TopicPartition
-from tests.nodes.test_replication import MACHINES, ORDERS, end_offsets, run, state_of, until, until_in_sync, values, write
+from tests.nodes.test_replication import (
+    MACHINES,
+    ORDERS,
+    end_offsets,
+    run,
+    state_of,
+    until,
+    until_in_sync,
+    values,
+    write,
+)
 
 OTHERS = TopicPartition("orders", 1)
 IN_SYNC = {0, 100, 200}

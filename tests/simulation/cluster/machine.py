@@ -121,7 +121,7 @@ class SimulatedMachine:
         if self.node is None:
             return False
         told = NO_LOSS if self.node.is_registered else self.node._life.loss
-        return bool(told) or self.node.replicas.have_lost_more_than(told)
+        return bool(told) or self.node.replicas.failures.are_more_than(told)
 
     @property
     def is_whole(self) -> bool:

@@ -17,7 +17,6 @@ from eagleray.actors.replicas import Replicas
 from eagleray.broker.controller import controller
 from eagleray.broker.controller.losses import NO_LOSS, Fate, Loss
 from eagleray.broker.controller.topics import PartitionImage
-from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation, PartitionLog
 from eagleray.broker.messages import Message
 from eagleray.broker.partitions.leader import PartitionLeader
@@ -25,6 +24,7 @@ from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.quorum.leading import QuorumLeader
 from eagleray.broker.quorum.member import QuorumMember
 from eagleray.broker.replication import electing
+from eagleray.broker.replication.controlling import ReplicationController
 from eagleray.broker.replication.electing import Rules
 from eagleray.broker.replication.follower import ReplicationFollower
 from eagleray.broker.replication.in_sync import InSyncSet
@@ -111,24 +111,29 @@ def _failing_without_loss() -> AbstractContextManager[Any]:
 
 
 def _booting_without_loss() -> AbstractContextManager[Any]:
-    """Nodes that take what was not flushed for flushed."""
+    """Nodes that have lost nothing as long as they find their disk, whatever was flushed."""
+    original = Lives._lost_since
 
-    def everything(self: Logs) -> tuple[TopicPartition, ...]:
-        names = (name.rpartition("-") for name in self.on_disk())
-        return tuple(TopicPartition(topic, int(number)) for topic, _, number in names)
+    def lost_since(self: Lives, last: Any) -> Loss:
+        return original(self, last) if last is None else last.loss
 
-    return mock.patch.object(Logs, "after_loss_of_power", everything)
+    return mock.patch.object(Lives, "_lost_since", lost_since)
 
 
 def _never_in_doubt() -> AbstractContextManager[Any]:
     """A controller that takes every disk at its word."""
-    original = Loss.of
+    original = electing._with_newcomer
 
-    def of(self: Loss, partition: TopicPartition) -> Fate:
-        fate = original(self, partition)
-        return Fate.KEPT if fate is Fate.IN_DOUBT else fate
+    def with_newcomer(state: PartitionImage, node_id: int, alive: set[int], rules: Rules, fate: Fate) -> PartitionImage:
+        fate = Fate.KEPT if fate is Fate.IN_DOUBT else fate
+        return original(state, node_id, alive, rules, fate)
 
-    return mock.patch.object(Loss, "of", of)
+    return mock.patch.object(electing, "_with_newcomer", with_newcomer)
+
+
+def _making_way_at_once() -> AbstractContextManager[Any]:
+    """A controller that takes everybody for alive whose session lasts."""
+    return mock.patch.object(ReplicationController, "has_to_wait", return_value=False)
 
 
 def _coordinating_at_once() -> AbstractContextManager[Any]:
@@ -208,6 +213,7 @@ MUTATIONS: dict[str, Mutation] = {
     "failed log that has lost nothing": _failing_without_loss,
     "boot that has lost nothing": _booting_without_loss,
     "disk that is taken at its word": _never_in_doubt,
+    "doubt that does not wait": _making_way_at_once,
     "coordinator that answers at once": _coordinating_at_once,
     "coordinator that loads at once": _loading_at_once,
     "markers that are answered at once": _answering_markers_at_once,

@@ -140,6 +140,17 @@ def test_a_log_that_its_disk_has_damaged_is_found_and_can_be_begun_anew():
     assert open_orders(logs).log_end_offset == 0
 
 
+def test_no_log_is_passed_over_where_looking_at_all_takes_longer_than_they_are_due():
+    disk = MachineDisk()
+    logs = Logs("/data", {"segment.bytes": "1024"}, disk)
+    partitions = [TopicPartition("orders", number) for number in range(3)]
+    for partition in partitions:
+        append(logs.open(partition, {}, TOPIC_ID, now_ms=NOW_MS), 60)
+    disk.rot("/data/logs/orders-2/00000000000000000000.log", 200, 1)
+    found = [logs.scrub(NOW_MS + number * SCRUB_INTERVAL_MS) for number in range(100)]
+    assert partitions[2] in found
+
+
 def test_the_logs_that_a_loss_of_power_leaves_whole_are_those_that_flush_and_those_that_were_closed(tmp_path):
     logs = Logs(str(tmp_path), {})
     flushed, closed, lost = (TopicPartition("orders-of-today", number) for number in range(3))

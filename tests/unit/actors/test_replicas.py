@@ -21,7 +21,9 @@ class Host:
     """A node that counts how often it is to begin another life."""
 
     def __init__(self):
-        self.spec = NodeSpec(cluster="test", node_id=1, roles=("leader",), data_dir="/data", host="", token=b"", settings={})
+        self.spec = NodeSpec(
+            cluster="test", node_id=1, roles=("leader",), data_dir="/data", host="", token=b"", settings={}
+        )
         self.disk = MachineDisk()
         self.incarnation = 7
         self.is_registered = True
@@ -94,9 +96,9 @@ def test_a_log_that_ends_before_it_did_is_lost(host, replicas):
 
 def test_a_log_that_fails_without_anybody_being_told_is_found_when_the_next_life_begins(host, replicas):
     replicas.logs[B]._availability.end()
-    assert replicas.have_lost_more_than(NO_LOSS)
+    assert replicas.failures.are_more_than(NO_LOSS)
     assert replicas.begin_life() == Loss((), (B,))
-    assert not replicas.have_lost_more_than(NO_LOSS)
+    assert not replicas.failures.are_more_than(NO_LOSS)
 
 
 def test_logs_that_fail_at_once_are_told_together(host, replicas):
@@ -115,8 +117,8 @@ def test_what_is_damaged_while_a_life_registers_wants_another(host, replicas):
     told = replicas.begin_life()
     assert told == NO_LOSS
     replicas.damaged(A)
-    assert replicas.have_lost_more_than(told)
-    assert not replicas.have_lost_more_than(replicas.begin_life())
+    assert replicas.failures.are_more_than(told)
+    assert not replicas.failures.are_more_than(replicas.begin_life())
 
 
 def test_a_log_that_only_this_node_has_in_sync_is_not_given_up_because_it_is_damaged(host, replicas):
