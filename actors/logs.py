@@ -13,6 +13,7 @@ from eagleray.actors.disk import Disk, LocalDisk, Lock, PartitionLocked
 from eagleray.broker.filesystem import write_atomically
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogConfig, PartitionLog
+from eagleray.broker.log.checkpoint import read_checkpoint
 from eagleray.broker.log.compaction import Compaction
 from eagleray.broker.log.config import CONFIG_KEYS
 from eagleray.broker.log.errors import CompactionFailed, LogDamaged, LogError, LogOffline, LogWriteFailed
@@ -114,8 +115,8 @@ class Logs:
         write_atomically(self._disk, path, wanted)
 
     def reconfigure(self, partition: TopicPartition, settings: Mapping[str, str]) -> None:
-        """Give an open log new settings."""
-        self._logs[partition].config = self.config_of(settings)
+        """Give an open log new settings; on failure it is offline, and LogOffline is raised."""
+        self._logs[partition].reconfigure(self.config_of(settings))
 
     def close(self, partition: TopicPartition) -> None:
         """Close a log, so that the next opening has nothing to recover, and let others have it."""
@@ -150,6 +151,18 @@ class Logs:
         """The names of all logs that there are files of, whoever has them."""
         logs = f"{self._data_dir}/logs"
         return self._disk.list_directory(logs) if self._disk.exists(logs) else []
+
+    def after_loss_of_power(self) -> tuple[TopicPartition, ...]:
+        """The logs that a loss of power leaves whole, if their disk has kept what it was given."""
+        named = ((name, *name.rpartition("-")[::2]) for name in self.on_disk())
+        found = [(name, TopicPartition(topic, int(number))) for name, topic, number in named if number.isdecimal()]
+        return tuple(partition for name, partition in found if self._survives(f"{self._data_dir}/logs/{name}"))
+
+    def _survives(self, directory: str) -> bool:
+        try:
+            return read_checkpoint(self._disk, directory).survives_loss_of_power
+        except OSError:
+            return False
 
     def remove_unused(self, names: Iterable[str]) -> list[str]:
         """Remove logs, unless somebody has them open; return which were removed."""

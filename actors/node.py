@@ -30,6 +30,7 @@ from eagleray.actors.sweeping import Sweeper
 from eagleray.actors.wire.listener import Listener
 from eagleray.broker.controller.events import FollowMetadata, NodeRegistration, RegisterNode
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
+from eagleray.broker.controller.losses import EVERYTHING
 from eagleray.broker.controller.metadata import follow
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.controller.topics import INTERNAL_TOPICS
@@ -65,7 +66,7 @@ class Node:
         self.supervisor = supervisor
         self.loop = asyncio.get_running_loop()
         self.image: MetadataImage = EMPTY_IMAGE
-        self._life = Life(-1, has_lost=True)
+        self._life = Life(-1, EVERYTHING)
         self._lives: Lives | None = None
         self._known_incarnation = -1
         self._following: asyncio.Task[None] | None = None
@@ -121,16 +122,21 @@ class Node:
         """Which life of the node this is."""
         return self._life.incarnation
 
-    def begin_life(self, *, has_lost: bool = False) -> None:
-        """Give up everything that is led here, and register again as another incarnation."""
+    def begin_life(self) -> None:
+        """Give up everything that is led here, and register again as another incarnation.
+
+        Where that is under way already, whatever has failed meanwhile is looked at when this life has registered.
+        """
         if self.is_registered:
             self.is_registered = False
-            self.loop.call_soon(self._begin_life, has_lost)
+            self.loop.call_soon(self._begin_life)
 
-    def _begin_life(self, has_lost: bool) -> None:
+    def _begin_life(self) -> None:
         assert self._lives is not None, "there is a first life by now"
-        self._life = self._lives.begin(after=self._known_incarnation, has_lost=has_lost)
-        self.replicas.begin_life()
+        try:
+            self._life = self._lives.begin(after=self._known_incarnation, loss=self.replicas.begin_life())
+        except Exception as error:  # noqa: BLE001 - a life that nobody can tell from the last one must not go on
+            self.fail(error)
         if self._following is not None:
             self._following.cancel()
             self._following = self._start(self._follow())
@@ -150,7 +156,13 @@ class Node:
     async def start(self) -> None:
         """Wait until the last incarnation has ended, then listen, and join the cluster."""
         self._lock = await self._take_lock()
-        self._lives = Lives(self.disk, self._path("life"), self.disk.boot_id(), now_us=self._now_us)
+        self._lives = Lives(
+            self.disk,
+            self._path("life"),
+            self.disk.boot_id(),
+            after_loss_of_power=self.replicas.logs.after_loss_of_power,
+            now_us=self._now_us,
+        )
         self._life = self._lives.begin()
         await self._listen()
         self._start(self._tick())
@@ -214,19 +226,21 @@ class Node:
                 self.fail(error)
 
     async def _register(self) -> None:
-        life = self._life
-        registered = await self.controller.call(RegisterNode, self.registration, life.has_lost)
+        loss = self._life.loss
+        registered = await self.controller.call(RegisterNode, self.registration, loss)
         if registered.error_code is not ErrorCode.NONE:
             _log.info("node %s may not join yet: %s", self.spec.node_id, registered.message)
             if registered.error_code is ErrorCode.STALE_BROKER_EPOCH:
                 self._known_incarnation = registered.known_incarnation
                 self.is_registered = False
-                self._begin_life(life.has_lost)
+                self._begin_life()
             raise Unanswered(str(registered.message))
         assert self._lives is not None, "this is one of its lives"
         self._lives.told()
         self.is_registered = True
         self._take(registered.image)
+        if self.replicas.failures.are_more_than(loss):
+            self.begin_life()
 
     @property
     def registration(self) -> NodeRegistration:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from eagleray.actors.disk import PartitionLocked
+from eagleray.actors.failures import Failures
 from eagleray.actors.heartbeats import Heartbeats
 from eagleray.actors.logs import Logs
 from eagleray.actors.messages import Misdirected, PushRecords, RecordsPushed
@@ -15,6 +16,7 @@ from eagleray.actors.settings import replication_config
 from eagleray.actors.shell import Host
 from eagleray.broker.controller.events import ChangeIsr
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.losses import Loss
 from eagleray.broker.controller.machines import has_several_machines
 from eagleray.broker.controller.topics import PartitionImage, TopicImage
 from eagleray.broker.identities import TopicPartition
@@ -60,9 +62,10 @@ class Replicas:
     Owns: the logs, a `PartitionReplica` for each in this life of the node, and the heartbeats that let its leaders
     acknowledge. A log of a user's partition is opened when the node is to keep it. One of an internal topic, of which
     there are many that are never used, is opened when it has files, somebody writes to it, a leader pushes to it, or a
-    replica of it has to catch up. What cannot be opened is tried again with every tick. A log that fails gives up this
-    life of the node: what the others count on it to have may be gone. So does one that its disk has damaged; it is
-    dropped as soon as nobody counts on it any more, and copied anew from the leader.
+    replica of it has to catch up. What cannot be opened is tried again with every tick.
+    A log that fails gives up this life of the node, and so does one that its disk has damaged; the next life tells what
+    that costs (`Failures`), and the other partitions have lost nothing by it. What is damaged is dropped as soon as
+    nobody counts on it any more, and copied anew from the leader.
     """
 
     def __init__(self, host: Host, is_lazy: Callable[[str], bool]) -> None:
@@ -79,7 +82,7 @@ class Replicas:
         self._unopened: set[TopicPartition] = set()
         self._early: list[tuple[int, PushRecords]] = []
         self._rules: dict[str, tuple[dict[str, str], int]] = {}
-        self._damaged: set[TopicPartition] = set()
+        self.failures = Failures(self.logs)
         self.loading: set[TopicPartition] = set()
         """Partitions that are read off the loop, whose logs nobody may touch meanwhile."""
 
@@ -100,17 +103,18 @@ class Replicas:
 
     # What metadata says
 
-    def begin_life(self) -> None:
-        """Forget who leads and follows: in another life of the node all of that begins anew."""
+    def begin_life(self) -> Loss:
+        """Forget who leads and follows: in another life of the node all of that begins anew.
+
+        Says what others can count on no longer.
+        """
         for partition in [*self._led]:
             self._resign(partition)
-        for partition in [*self.logs]:
-            if partition in self._damaged or not self.logs[partition].is_online:
-                self.logs.close(partition)
         self._replicas.clear()
         self._pushing.clear()
         self._early.clear()
         self._heartbeats.begin_life()
+        return self.failures.lost(self._host.image, self._host.now_ms())
 
     def metadata_changed(self, previous: MetadataImage) -> None:
         """Keep what this node is to keep, at the epochs that it is to keep it, and let go of the rest."""
@@ -126,7 +130,7 @@ class Replicas:
             elif partition not in kept:
                 self._drop(partition, is_on_machine=self._is_on_machine(partition, image))
             elif was is None or was.configs != now.configs:
-                self.logs.reconfigure(partition, now.configs)
+                self._reconfigure(partition, now)
         self._unopened &= kept.keys()
         same_nodes = previous.nodes == image.nodes
         for partition, state in kept.items():
@@ -136,6 +140,13 @@ class Replicas:
                 self._learn(partition, state)
         self.lease.knows(image.version)
         self._take_early_pushes()
+
+    def _reconfigure(self, partition: TopicPartition, topic: TopicImage) -> None:
+        try:
+            self.logs.reconfigure(partition, topic.configs)
+        except LogError as error:
+            _log.error("%s", error)
+            self.failed(partition)
 
     def _begin_if_due(self, partition: TopicPartition, state: PartitionImage) -> None:
         is_due = not self._is_lazy(partition.topic) or self.logs.has_files(partition)
@@ -147,6 +158,10 @@ class Replicas:
     def _try_to_begin(self, partition: TopicPartition) -> bool:
         try:
             self._begin(partition)
+        except LogDamaged as error:
+            _log.error("%s", error)
+            self.damaged(partition)
+            return False
         except (PartitionLocked, LogError, OSError) as error:
             _log.warning("%s cannot be opened yet: %s", partition, error)
             return False
@@ -155,9 +170,9 @@ class Replicas:
     def _begin(self, partition: TopicPartition) -> PartitionReplica:
         """Open a replica, and let it take the part that the metadata give it."""
         host, topic = self._host, self._host.image.topics[partition.topic]
-        if partition in self._damaged and host.spec.node_id not in topic.partitions[partition.partition].isr:
+        if partition in self.failures.damaged and host.spec.node_id not in topic.partitions[partition.partition].isr:
             self.logs.discard(partition)
-            self._damaged.discard(partition)
+            self.failures.forget(partition)
         log = self.logs.open(partition, topic.configs, topic.topic_id, now_ms=host.now_ms())
         replica = PartitionReplica(
             partition, host.spec.node_id, host.incarnation, log, lease=self.lease, config=self._config
@@ -182,6 +197,7 @@ class Replicas:
     def _drop(self, partition: TopicPartition, *, is_on_machine: bool) -> None:
         """Let go of a replica, and remove its files unless another node of this machine keeps them."""
         self._resign(partition)
+        self.failures.forget(partition)
         self._replicas.pop(partition, None)
         self._pushing.pop(partition, None)
         if is_on_machine:
@@ -223,9 +239,10 @@ class Replicas:
                 self._propose(effect)
 
     def failed(self, partition: TopicPartition) -> None:
-        """Give this life up: what others count on this log to have may be gone."""
+        """Give this life up: what others count on this log to have may be gone, which the next one looks at."""
         _log.error("the log of %s has failed", partition)
-        self._host.begin_life(has_lost=True)
+        self.failures.failed(partition)
+        self._host.begin_life()
 
     def damaged(self, partition: TopicPartition) -> None:
         """Give this life up, and with it the log, where others have what it has lost; where none has, go on with it."""
@@ -233,8 +250,8 @@ class Replicas:
         if state is None or all(node_id == self._host.spec.node_id for node_id in state.isr):
             _log.critical("the log of %s is damaged, and no other replica is in sync to repair it from", partition)
             return
-        self._damaged.add(partition)
-        self._host.begin_life(has_lost=True)
+        self.failures.damaged.add(partition)
+        self._host.begin_life()
 
     # What followers and leaders tell each other
 

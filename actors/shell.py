@@ -57,8 +57,11 @@ class Host(Protocol):
     def chance(self) -> float:
         """A number from 0 to 1 that nobody can foresee."""
 
-    def begin_life(self, *, has_lost: bool = False) -> None:
-        """Give up everything that is led here, and register again as another incarnation, soon."""
+    def begin_life(self) -> None:
+        """Give up everything that is led here, and register again as another incarnation, soon.
+
+        The replicas say then what of them others can count on no longer.
+        """
 
     def answer(self, reply: Message) -> None:
         """Send an answer to whoever asked."""

@@ -8,6 +8,7 @@ import msgspec
 
 from eagleray.broker.controller.changes import Change
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.losses import NO_LOSS, Loss
 from eagleray.broker.controller.nodes import NodeRegistration, PlannedNode
 from eagleray.broker.controller.replica_events import (
     ChangeIsr,
@@ -98,8 +99,8 @@ class RegisterNode(Message, frozen=True, tag=True):
 
     request_id: int
     node: NodeRegistration
-    has_lost: bool = False
-    """Whether records that it had acknowledged may be gone: its disk is another one, or lost power."""
+    loss: Loss = NO_LOSS
+    """What may be gone of that which it had acknowledged."""
 
 
 class ReserveProducerIds(Message, frozen=True, tag=True):

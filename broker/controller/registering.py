@@ -14,7 +14,8 @@ def register_node(
 ) -> Decision:
     """Let a planned node join; what a new life of it leads begins a new leader epoch, in the same append.
 
-    A life that another has replaced, or that was given up, is told which one it has to come after.
+    A life that another has replaced, or that was given up, is told which one it has to come after. One in doubt has to
+    ask again until it is known who else lives.
     """
     node, planned = request.node, image.plan.get(request.node.node_id)
     if planned is None:
@@ -27,7 +28,12 @@ def register_node(
         text = f"life {node.incarnation} of node {node.node_id} is over; expected one after {newest}"
         return decide(NodeRegistered(request.request_id, ErrorCode.STALE_BROKER_EPOCH, None, text, newest))
 
+    came = NodeCame(node, request.loss)
+    if replication.has_to_wait(came, image, now_ms):
+        text = f"node {node.node_id} may have lost what it flushed; it is not known yet who else has it"
+        return refuse(request, ErrorCode.BROKER_NOT_AVAILABLE, text)
+
     def answer(after: MetadataImage) -> NodeRegistered:
         return NodeRegistered(request.request_id, ErrorCode.NONE, after)
 
-    return Decision(answer, replication.node_came(NodeCame(node, request.has_lost), image, now_ms).changes)
+    return Decision(answer, replication.node_came(came, image, now_ms).changes)

@@ -46,6 +46,14 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A boot in which a flush failed. What lies behind the recovery point is then perhaps only in its page cache, and
     as long as it lasts no flush writes it any more: it has to be written again."""
 
+    flushes_first: bool = False
+    """Everything that was acknowledged was flushed before, and will be until another checkpoint says otherwise."""
+
+    @property
+    def survives_loss_of_power(self) -> bool:
+        """Whether everything that was acknowledged is there after a boot, if the disk has kept what it was given."""
+        return (self.closed_cleanly or self.flushes_first) and not self.failed_flush_boot_id
+
     def encode(self) -> bytes:
         """Return the bytes of the file."""
         text = msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"

@@ -54,6 +54,10 @@ class LogMetadata:
         """Remember for the next checkpoint that everything below an offset is on stable storage."""
         self.checkpoint = msgspec.structs.replace(self.checkpoint, recovery_point=up_to_offset)
 
+    def has_flushed_first(self, end_offset: int) -> bool:
+        """Whether everything that was ever acknowledged is flushed: it was so from the beginning, or is by now."""
+        return self.checkpoint.flushes_first or self.checkpoint.recovery_point >= end_offset
+
     def write_epochs(self, epochs: LeaderEpochs) -> None:
         """Write the leader epochs, if they have changed."""
         if epochs.is_dirty:

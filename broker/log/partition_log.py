@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from eagleray.broker.filesystem import FileSystem, FlushFailed
-from eagleray.broker.log import names, retention
+from eagleray.broker.log import retention
 from eagleray.broker.log.appending import Appended, AppendRun, NewMarker
 from eagleray.broker.log.availability import Availability
 from eagleray.broker.log.compaction import Compaction
@@ -23,7 +23,7 @@ from eagleray.broker.log.readable_log import BASE_OFFSET, ReadableLog
 from eagleray.broker.log.recovery import Recovery
 from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.swapping import swap_in
-from eagleray.broker.log.sweeping import log_offsets
+from eagleray.broker.log.sweeping import remove_behind
 from eagleray.protocol.errors import ErrorCode, ProtocolError
 from eagleray.protocol.records import RecordBatch
 
@@ -44,16 +44,15 @@ class PartitionLog(ReadableLog):
     def __init__(self, file_system: FileSystem, directory: str, config: LogConfig, files: OpenedFiles) -> None:
         self._file_system = file_system
         self._directory = directory
-        self.config = config
         self._metadata = LogMetadata(file_system, directory, files.checkpoint)
         self._availability = Availability(file_system, directory, self._close_files)
         self._has_new_names = False
-        self.log_start_offset = 0
-        self.high_watermark = 0
+        self.log_start_offset = self.high_watermark = 0
         self.cleaned_up_to = files.checkpoint.cleaned_up_to
         self._take(files)
         self.high_watermark = min(max(files.checkpoint.high_watermark, self.log_start_offset), self.log_end_offset)
         self.producers.unstable.replicated_up_to(self.high_watermark)
+        self.reconfigure(config)
 
     @classmethod
     def open(cls, file_system: FileSystem, directory: str, config: LogConfig, *, now_ms: int) -> PartitionLog:
@@ -79,6 +78,13 @@ class PartitionLog(ReadableLog):
     def recovery_point(self) -> int:
         """Everything below is on stable storage."""
         return self._metadata.checkpoint.recovery_point
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Take settings; a log that is to flush no longer says so on its disk before. On failure: LogOffline."""
+        self.config = config
+        if self._metadata.checkpoint.flushes_first and config.flush is not Flush.COMMIT:
+            with self._availability.or_offline("taking other settings"):
+                self._write_checkpoint()
 
     # Appending
 
@@ -131,7 +137,7 @@ class PartitionLog(ReadableLog):
         self, add_all: Callable[[AppendRun], list[Appended | Rejection]], leader_epoch: int, now_ms: int
     ) -> list[Appended | Rejection]:
         self._availability.require()
-        segment, size_bytes = self.active_segment, self.active_segment.size_bytes
+        segment, size_bytes, end_offset = self.active_segment, self.active_segment.size_bytes, self.log_end_offset
         try:
             if not self._metadata.is_marked_open:
                 self._write_checkpoint()
@@ -141,22 +147,20 @@ class PartitionLog(ReadableLog):
             if self.epochs.is_dirty:
                 self._metadata.write_epochs(self.epochs)
         except OSError as error:
-            self._take_back(segment, size_bytes, now_ms)
+            self._take_back(segment, size_bytes, end_offset, now_ms)
             raise LogWriteFailed(f"{self._directory}: nothing was appended: {error}") from error
         except ProtocolError:
             # A replicated marker that cannot be read. What was staged up to it must not outlive the append.
-            self._take_back(segment, size_bytes, now_ms)
+            self._take_back(segment, size_bytes, end_offset, now_ms)
             raise
         return results
 
-    def _take_back(self, segment: Segment, size_bytes: int, now_ms: int) -> None:
+    def _take_back(self, segment: Segment, size_bytes: int, end_offset: int, now_ms: int) -> None:
         """Undo an append that did not complete, of which whole batches, or even whole segments, may be written."""
+        self.log_end_offset = end_offset
         with self._availability.or_offline("undoing a failed append"):
             self._metadata.remove_bookmark()
-            for base_offset in reversed(log_offsets(self._file_system, self._directory)):
-                if base_offset > segment.base_offset:
-                    self._file_system.remove(names.segment_file(self._directory, base_offset, names.LOG_SUFFIX))
-                    self._file_system.flush_directory(self._directory)
+            remove_behind(self._file_system, self._directory, segment.base_offset)
             segment.truncate(size_bytes)
             self._rewind(now_ms)
 
@@ -225,6 +229,7 @@ class PartitionLog(ReadableLog):
 
     def _truncate(self, to_offset: int) -> None:
         """Take segments and batches away from the end on, so that a crash in between leaves a log without gaps."""
+        self.log_end_offset = to_offset
         self.high_watermark = min(self.high_watermark, to_offset)
         self.cleaned_up_to = min(self.cleaned_up_to, to_offset)
         last = self.segments[max(bisect_left(self.segments, to_offset, key=BASE_OFFSET) - 1, 0)]
@@ -386,7 +391,9 @@ class PartitionLog(ReadableLog):
         self._metadata.remove_snapshots_but([*map(BASE_OFFSET, self.segments), *offsets])
 
     def _write_checkpoint(self, *, closed_cleanly: bool = False, **changes: int) -> None:
+        flushes = self.config.flush is Flush.COMMIT
         offsets = {
+            "flushes_first": flushes and self._metadata.has_flushed_first(self.log_end_offset),
             "log_start_offset": self.log_start_offset,
             "high_watermark": self.high_watermark,
             "cleaned_up_to": self.cleaned_up_to,

@@ -32,6 +32,14 @@ def sweep_indexes(file_system: FileSystem, directory: str) -> None:
             file_system.remove(f"{directory}/{name}")
 
 
+def remove_behind(file_system: FileSystem, directory: str, base_offset: int) -> None:
+    """Remove the segments behind one, the last first, so that a crash leaves no gap."""
+    for behind in reversed(log_offsets(file_system, directory)):
+        if behind > base_offset:
+            file_system.remove(names.segment_file(directory, behind, names.LOG_SUFFIX))
+            file_system.flush_directory(directory)
+
+
 def write_again(file_system: FileSystem, directory: str, recovery_point: int) -> None:
     """Write every segment behind the recovery point anew, from the page cache, after a flush has failed.
 

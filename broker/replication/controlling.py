@@ -9,6 +9,7 @@ import msgspec
 
 from eagleray.broker.controller.changes import Change, NodeJoined, NodesLeft, NodesUnplanned
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.losses import NO_LOSS, Fate, Loss
 from eagleray.broker.controller.nodes import NodeRegistration
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
@@ -25,8 +26,8 @@ class NodeCame(Message, frozen=True, tag=True):
     """A node registers in a new life, its directories locked against its last one; its incarnations ascend."""
 
     node: NodeRegistration
-    has_lost: bool
-    """Whether records that it had acknowledged may be gone: its machine has booted since, and did not stop cleanly."""
+    loss: Loss = NO_LOSS
+    """What may be gone of that which it had acknowledged."""
 
 
 Answer: TypeAlias = HeartbeatAnswered | IsrAnswered
@@ -54,6 +55,7 @@ class ReplicationController:
     def __init__(self, config: ReplicationConfig, image: MetadataImage, now_ms: int) -> None:
         self._sessions = Sessions(config, image.nodes, now_ms)
         self._to_elect: set[TopicPartition] = set()
+        self._doubtful: dict[int, tuple[int, int]] = {}
 
     def node_came(self, event: NodeCame, image: MetadataImage, now_ms: int) -> Decided:
         """Let a node begin a life, and decide what becomes of its replicas; its session begins when that is logged.
@@ -61,15 +63,37 @@ class ReplicationController:
         One that never came before has acknowledged nothing, and so cannot have lost it.
         """
         node_id = event.node.node_id
-        if self.is_over(event.node, image):
+        if self.is_over(event.node, image) or self.has_to_wait(event, image, now_ms):
             return Decided()
         known, newest = image.nodes.get(node_id), image.incarnations.get(node_id)
         if newest == event.node.incarnation:
             # The same life, which may listen elsewhere by now.
             self._sessions.hear(node_id, now_ms)
             return Decided() if known == event.node else Decided((NodeJoined(event.node),))
-        has_lost = event.has_lost and newest is not None
-        return Decided((NodeJoined(event.node), *after_coming(image, node_id, has_lost=has_lost)))
+        loss = NO_LOSS if newest is None else event.loss
+        self._doubtful.pop(node_id, None)
+        return Decided((NodeJoined(event.node), *after_coming(image, node_id, loss)))
+
+    def has_to_wait(self, event: NodeCame, image: MetadataImage, now_ms: int) -> bool:
+        """Whether a node in doubt has to ask again, because somebody in sync with it is registered and may be dead.
+
+        It is out where another is in that surely has everything, and so it matters who that is. A node that has lost
+        its power together with this one, or its disk, looks alive until its session ends or it comes back and says
+        what it has lost. So each of them has to be heard after this one has asked first.
+        """
+        node_id, incarnation = event.node.node_id, event.node.incarnation
+        if not event.loss.in_doubt or image.incarnations.get(node_id) in (None, incarnation):
+            return False
+        asked = self._doubtful.get(node_id)
+        if asked is None or asked[0] != incarnation:
+            asked = self._doubtful[node_id] = incarnation, now_ms
+        return any(
+            member in image.nodes and not self._sessions.has_heard(member, asked[1])
+            for partition in image.kept_by(node_id)
+            if event.loss.of(partition) is Fate.IN_DOUBT and (state := image.find(partition)) and node_id in state.isr
+            for member in state.isr
+            if member != node_id
+        )
 
     def is_over(self, node: NodeRegistration, image: MetadataImage) -> bool:
         """Whether a node registers in a life that a newer one has replaced, or whose session has ended.

@@ -11,6 +11,7 @@ import msgspec
 
 from eagleray.broker.controller.changes import ReplicasChange, ReplicasChanged
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.losses import Fate, Loss
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topic_configs import TopicConfig
 from eagleray.broker.controller.topics import PartitionImage, TopicImage
@@ -108,25 +109,27 @@ def _without_dead(state: PartitionImage, alive: set[int], rules: Rules) -> Parti
     return completed(led_by(state, leader, isr))
 
 
-def after_coming(image: MetadataImage, node_id: int, *, has_lost: bool) -> tuple[ReplicasChanged, ...]:
-    """Decide for the partitions of a node that registers in a new life, having lost unflushed records or not.
+def after_coming(image: MetadataImage, node_id: int, loss: Loss) -> tuple[ReplicasChanged, ...]:
+    """Decide for the partitions of a node that registers in a new life, having lost some of them or not.
 
-    What it led begins a new epoch, for its last life may have acknowledged less than it wrote. If it may have lost
-    records that it acknowledged, it is in sync no more, unless nobody else is.
+    What it led begins a new epoch, for its last life may have acknowledged less than it wrote. Where it may have lost
+    records that it acknowledged, it is in sync no more, unless nobody else is. Where that is in doubt, it is so only if
+    somebody else in sync is alive: if all have lost their power, those that have flushed are not to make way for one
+    that has lost its disk as well, and has not come to say so.
     """
     alive = {*image.nodes, node_id}
     return changed(
         (partition, after)
         for partition, state, rules in partitions_of(image)
-        if node_id in state.replicas and (after := _with_newcomer(state, node_id, alive, rules, has_lost)) != state
+        if node_id in state.replicas
+        and (after := _with_newcomer(state, node_id, alive, rules, loss.of(partition))) != state
     )
 
 
-def _with_newcomer(
-    state: PartitionImage, node_id: int, alive: set[int], rules: Rules, has_lost: bool
-) -> PartitionImage:
+def _with_newcomer(state: PartitionImage, node_id: int, alive: set[int], rules: Rules, fate: Fate) -> PartitionImage:
     others = tuple(member for member in state.isr if member != node_id)
-    kept = msgspec.structs.replace(state, isr=others) if has_lost and others else state
+    makes_way = fate is Fate.LOST or (fate is Fate.IN_DOUBT and not alive.isdisjoint(others))
+    kept = msgspec.structs.replace(state, isr=others) if makes_way and others else state
     if state.leader not in (node_id, NO_NODE):
         return kept
     if state.leader in kept.isr:

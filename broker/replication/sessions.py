@@ -10,15 +10,17 @@ from eagleray.broker.replication.config import ReplicationConfig
 class Sessions:
     """When each registered node was last heard, by the controller's own clock.
 
-    Owns: one time for each node. Persists: nothing. A controller that begins anew cannot know when its nodes were
-    heard, so all of them have just been: their leases may last for as long as if they had. A node whose session was
-    ended is heard no more until it has registered. A controller that did not look for half a session was not listening
-    either: what its nodes said meanwhile may still wait to be heard, so they get another half.
+    Owns: for each node when it was heard, or is taken to have been, and when it has really said something. Persists:
+    nothing. A controller that begins anew cannot know when its nodes were heard, so all of them have just been: their
+    leases may last for as long as if they had. A node whose session was ended is heard no more until it has registered.
+    A controller that did not look for half a session was not listening either: what its nodes said meanwhile may still
+    wait to be heard, so they get another half.
     """
 
     def __init__(self, config: ReplicationConfig, node_ids: Iterable[int], now_ms: int) -> None:
         self._timeout_ms = config.broker_session_timeout_ms
         self._heard_ms = dict.fromkeys(node_ids, now_ms)
+        self._said_ms: dict[int, int] = {}
         self._looked_ms = now_ms
 
     def __contains__(self, node_id: int) -> bool:
@@ -26,11 +28,16 @@ class Sessions:
 
     def begin(self, node_id: int, now_ms: int) -> None:
         """Begin the session of a node that registers."""
-        self._heard_ms[node_id] = now_ms
+        self._heard_ms[node_id] = self._said_ms[node_id] = now_ms
 
     def hear(self, node_id: int, now_ms: int) -> None:
         """Note that a node with a session is alive."""
         self._heard_ms[node_id] = max(self._heard_ms[node_id], now_ms)
+        self._said_ms[node_id] = now_ms
+
+    def has_heard(self, node_id: int, since_ms: int) -> bool:
+        """Whether a node has said something since then; that its session lasts does not tell."""
+        return node_id in self._heard_ms and self._said_ms.get(node_id, since_ms - 1) >= since_ms
 
     def renew(self, now_ms: int) -> None:
         """Take every node with a session for alive."""
@@ -39,6 +46,7 @@ class Sessions:
     def end(self, node_id: int) -> None:
         """End the session of a node that is registered no longer, if it has one."""
         self._heard_ms.pop(node_id, None)
+        self._said_ms.pop(node_id, None)
 
     def end_overdue(self, now_ms: int) -> tuple[int, ...]:
         """End the sessions of nodes that were silent for too long, and return them."""

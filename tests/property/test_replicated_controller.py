@@ -26,6 +26,7 @@ from eagleray.broker.controller.events import (
 )
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.log_records import encode_changes
+from eagleray.broker.controller.losses import EVERYTHING, NO_LOSS, Loss
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.placement import role_for
 from eagleray.broker.controller.topics import PartitionImage
@@ -50,6 +51,8 @@ names = st.sampled_from(["a", "b", "c"])
 node_ids = st.sampled_from(NODES)
 places = st.lists(st.sampled_from([node_id for node_id in NODES if node_id % 100 >= 30]), max_size=3)
 plans = st.sampled_from(["abc", "abc", "ab", "bc", "a"])
+some = st.lists(st.builds(TopicPartition, names, st.integers(0, 1)), max_size=2, unique=True).map(tuple)
+losses = st.sampled_from([NO_LOSS, EVERYTHING]) | st.builds(Loss, some, some, st.booleans())
 
 
 class ReplicatedController(RuleBasedStateMachine):
@@ -70,7 +73,7 @@ class ReplicatedController(RuleBasedStateMachine):
     def begin(self) -> None:
         self.driver.plan(plan_of())
         for node_id in NODES:
-            self.register(node_id, is_new=True, has_lost=False)
+            self.register(node_id, is_new=True, loss=NO_LOSS)
         self.create("a", 2, 3)
         self.create("b", 2, 2)
         self.create("c", 1, 1)
@@ -101,11 +104,11 @@ class ReplicatedController(RuleBasedStateMachine):
 
     # Nodes
 
-    @rule(node_id=node_ids, is_new=st.booleans(), has_lost=st.booleans())
-    def register(self, node_id: int, is_new: bool, has_lost: bool) -> None:
+    @rule(node_id=node_ids, is_new=st.booleans(), loss=losses)
+    def register(self, node_id: int, is_new: bool, loss: Loss) -> None:
         self.lives[node_id] += is_new
         node = next(node for node in plan_of() if node.node_id == node_id)
-        self.send(RegisterNode, registration(node, self.lives[node_id]), has_lost)
+        self.send(RegisterNode, registration(node, self.lives[node_id]), loss)
 
     @rule(silent=st.sets(node_ids, max_size=4), elapsed_ms=st.sampled_from([500, 1000, SESSION_MS // 2]))
     def time_passes(self, silent: set[int], elapsed_ms: int) -> None:

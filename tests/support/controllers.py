@@ -30,6 +30,7 @@ from eagleray.broker.controller.events import (
 )
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.log_records import encode_changes, replay
+from eagleray.broker.controller.losses import NO_LOSS, Loss
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.events import Heartbeat, HeartbeatAnswered, InSyncReplica, ProposeIsr, Resigned
 from eagleray.protocol.errors import ErrorCode
@@ -182,8 +183,8 @@ class ControllerDriver:
     def plan(self, nodes: tuple[PlannedNode, ...] = PLAN) -> Answer | None:
         return self.ask(PlanNodes, nodes)
 
-    def register(self, node: PlannedNode, incarnation: int = 1, *, has_lost: bool = False) -> Answer | None:
-        return self.ask(RegisterNode, registration(node, incarnation), has_lost)
+    def register(self, node: PlannedNode, incarnation: int = 1, *, loss: Loss = NO_LOSS) -> Answer | None:
+        return self.ask(RegisterNode, registration(node, incarnation), loss)
 
     def create(self, name: str, partitions: int = -1, replication_factor: int = -1, **configs: str) -> TopicResult:
         """Create one topic; settings are given with underscores for dots."""

@@ -63,7 +63,7 @@ def test_three_replicas_are_to_keep_half_of_what_one_gives():
 
 def test_groups_stand_for_their_parts():
     assert parts_of(["failover", "closed"]) == ["machine", "actor", "closed"]
-    assert parts_of([]) == ["machine", "actor", *(part.name for part in PARTS)]
+    assert parts_of([]) == ["machine", "actor", "alarms", *(part.name for part in PARTS)]
 
 
 def test_loads_that_could_fill_the_disk_are_refused_where_there_is_little_room(monkeypatch):

@@ -7,6 +7,7 @@ from eagleray.actors.metadata_quorum import METADATA_PARTITION
 from eagleray.actors.node import Node
 from eagleray.actors.shell import Shell
 from eagleray.actors.spec import NodeSpec
+from eagleray.broker.controller.losses import NO_LOSS
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogError, PartitionLog
 from eagleray.broker.messages import Message
@@ -105,9 +106,22 @@ class SimulatedMachine:
         return self.loop is not None
 
     @property
+    def is_serving(self) -> bool:
+        """Whether its node is registered, and not paused."""
+        return self.loop is not None and not self.loop.is_paused and self.node is not None and self.node.is_registered
+
+    @property
     def has_doubts(self) -> bool:
         """Whether others have to have what it has: it may be gone already, or go with the next loss of power."""
-        return self.may_have_lost or self.disk.has_lied or self.disk.is_rotten
+        return self.may_have_lost or self.disk.has_lied or self.disk.is_rotten or self._has_failed
+
+    @property
+    def _has_failed(self) -> bool:
+        """Whether logs have failed, or been found damaged, of which the controller has not been told."""
+        if self.node is None:
+            return False
+        told = NO_LOSS if self.node.is_registered else self.node._life.loss
+        return bool(told) or self.node.replicas.failures.are_more_than(told)
 
     @property
     def is_whole(self) -> bool:

@@ -14,7 +14,9 @@ from eagleray.actors.internal_topic import InternalTopic
 from eagleray.actors.lives import Life, Lives
 from eagleray.actors.logs import Logs
 from eagleray.actors.metadata_quorum import MetadataQuorum
+from eagleray.actors.replicas import Replicas
 from eagleray.broker.controller import controller
+from eagleray.broker.controller.losses import NO_LOSS, Fate, Loss
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.log import PartitionLog
 from eagleray.broker.messages import Message
@@ -23,6 +25,7 @@ from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.quorum.leading import QuorumLeader
 from eagleray.broker.quorum.member import QuorumMember
 from eagleray.broker.replication import electing
+from eagleray.broker.replication.controlling import ReplicationController
 from eagleray.broker.replication.electing import Rules
 from eagleray.broker.replication.follower import ReplicationFollower
 from eagleray.broker.replication.in_sync import InSyncSet
@@ -89,12 +92,49 @@ def _forgetting_losses() -> AbstractContextManager[Any]:
     """Lives that do not know what those before them have lost and not come to say."""
     original = Lives.begin
 
-    def begin(self: Lives, *, after: int = -1, has_lost: bool = False) -> Life:
+    def begin(self: Lives, *, after: int = -1, loss: Loss = NO_LOSS) -> Life:
         if self._last is not None:
-            self._last = msgspec.structs.replace(self._last, has_lost=False)
-        return original(self, after=after, has_lost=has_lost)
+            self._last = msgspec.structs.replace(self._last, loss=NO_LOSS)
+        return original(self, after=after, loss=loss)
 
     return mock.patch.object(Lives, "begin", begin)
+
+
+def _failing_without_loss() -> AbstractContextManager[Any]:
+    """Nodes that go on after a log has failed, or was found damaged, as if nothing had been."""
+    original = Replicas.begin_life
+
+    def begin_life(self: Replicas) -> Loss:
+        original(self)
+        return NO_LOSS
+
+    return mock.patch.object(Replicas, "begin_life", begin_life)
+
+
+def _booting_without_loss() -> AbstractContextManager[Any]:
+    """Nodes that have lost nothing as long as they find their disk, whatever was flushed."""
+    original = Lives._lost_since
+
+    def lost_since(self: Lives, last: Any) -> Loss:
+        return original(self, last) if last is None else last.loss
+
+    return mock.patch.object(Lives, "_lost_since", lost_since)
+
+
+def _never_in_doubt() -> AbstractContextManager[Any]:
+    """A controller that takes every disk at its word."""
+    original = electing._with_newcomer
+
+    def with_newcomer(state: PartitionImage, node_id: int, alive: set[int], rules: Rules, fate: Fate) -> PartitionImage:
+        fate = Fate.KEPT if fate is Fate.IN_DOUBT else fate
+        return original(state, node_id, alive, rules, fate)
+
+    return mock.patch.object(electing, "_with_newcomer", with_newcomer)
+
+
+def _making_way_at_once() -> AbstractContextManager[Any]:
+    """A controller that takes everybody for alive whose session lasts."""
+    return mock.patch.object(ReplicationController, "has_to_wait", return_value=False)
 
 
 def _coordinating_at_once() -> AbstractContextManager[Any]:
@@ -168,6 +208,10 @@ MUTATIONS: dict[str, Mutation] = {
     "high watermark without the proposed set": _counting_on_the_confirmed_set,
     "answers of another life": _counting_answers_of_other_lives,
     "loss that is forgotten": _forgetting_losses,
+    "failed log that has lost nothing": _failing_without_loss,
+    "boot that has lost nothing": _booting_without_loss,
+    "disk that is taken at its word": _never_in_doubt,
+    "doubt that does not wait": _making_way_at_once,
     "coordinator that answers at once": _coordinating_at_once,
     "coordinator that loads at once": _loading_at_once,
     "markers that are answered at once": _answering_markers_at_once,

@@ -111,7 +111,7 @@ class Faults:
     def _can_lose_one(self) -> bool:
         """Whether somebody else is in sync, and nobody is still about to tell what it has lost."""
         has_spare = self._climate.least_in_sync >= 2 and len(self._world.controller.state.isr) >= 2
-        return has_spare and not any(node.has_lost for node in self._world.nodes.values())
+        return has_spare and not any(node.loss for node in self._world.nodes.values())
 
     def stop_everybody(self) -> None:
         """The whole cluster goes down, and comes back in any order."""

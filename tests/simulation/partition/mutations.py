@@ -102,7 +102,7 @@ class ControllerThatIgnoresLosses(ReplicationController):
     """Leaves those in sync who have lost what they acknowledged."""
 
     def node_came(self, event: NodeCame, image: MetadataImage, now_ms: int) -> Decided:
-        return super().node_came(NodeCame(event.node, False), image, now_ms)
+        return super().node_came(NodeCame(event.node), image, now_ms)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
+from eagleray.broker.controller.losses import EVERYTHING, NO_LOSS, Loss
 from eagleray.broker.controller.nodes import NodeRegistration
 from eagleray.broker.log import Appended, Flush, Isolation, LogConfig, LogError, PartitionLog, Rejection
 from eagleray.broker.replication.controlling import NodeCame
@@ -60,7 +61,8 @@ class SimulatedNode:
         self.is_up = False
         self.process = 0
         self.incarnation = 0
-        self.has_lost = False
+        self.loss = NO_LOSS
+        """What it has lost, and the controller has not been told yet."""
         self.is_registered = False
         self.log: PartitionLog | None = None
         self.replica: PartitionReplica | None = None
@@ -140,15 +142,16 @@ class SimulatedNode:
             chance = self.world.schedule.chance
             kept = chance.choice([0.0, 0.5, 0.95])
             self.disk.lose_power(lambda: chance.random() < kept)
-            # What is flushed before it is acknowledged cannot be lost by this.
-            self.has_lost = self.has_lost or self.world.climate.flush is Flush.OS
+            # What is flushed before it is acknowledged cannot be lost by this, but a node cannot know that for sure.
+            flushes = self.world.climate.flush is Flush.COMMIT
+            self.loss |= Loss((), (PARTITION,), is_everything=True) if flushes else EVERYTHING
         else:
             self.disk.crash_process()
 
     def replace_disk(self) -> None:
         """Come back with an empty disk, as a new machine in place of one that is gone."""
         self.disk = SimulatedDisk()
-        self.has_lost = True
+        self.loss = EVERYTHING
 
     def pause(self) -> None:
         self._is_paused = True
@@ -211,7 +214,7 @@ class SimulatedNode:
 
     def _register(self) -> None:
         registration = NodeRegistration(self.node_id, self.incarnation, "", 0, ("leader",))
-        self._send(CONTROLLER, NodeCame(registration, self.has_lost))
+        self._send(CONTROLLER, NodeCame(registration, self.loss))
 
     def _learn(self, image: MetadataImage) -> None:
         known = image.nodes.get(self.node_id)
@@ -223,7 +226,7 @@ class SimulatedNode:
                 self._begin_life()
             return
         self.image = image
-        self.is_registered, self.has_lost = True, False
+        self.is_registered, self.loss = True, NO_LOSS
         if self.replica is None:
             assert self.log is not None
             self.replica = self.world.parts.replica_type(

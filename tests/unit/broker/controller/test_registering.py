@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from eagleray.broker.controller.events import PlannedNode, RegisterNode
+from eagleray.broker.controller.losses import EVERYTHING, Loss
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.protocol.errors import ErrorCode
@@ -142,8 +143,63 @@ def test_what_a_node_has_lost_counts_only_if_it_was_there_before(incarnations, e
     for node_id in (130, 230):
         driver.register(driver.image.plan[node_id])
     for incarnation in incarnations:
-        driver.register(driver.image.plan[30], incarnation, has_lost=True)
+        driver.register(driver.image.plan[30], incarnation, loss=EVERYTHING)
     state = driver.image.find(ORDERS_0)
     assert state.replicas == (30, 130, 230)
     assert state.isr == expected
     assert state.leader == expected[0]
+
+
+def three_machines():
+    """Three nodes, each on a machine of its own, that keep two partitions, the first of which node 30 leads."""
+    driver = ControllerDriver()
+    driver.plan(plan_of(leaders=1))
+    driver.create("orders", 2, 3)
+    for node_id in (30, 130, 230):
+        driver.register(driver.image.plan[node_id])
+    return driver
+
+
+def test_a_node_is_out_of_sync_only_where_it_has_lost_something():
+    driver = three_machines()
+    driver.register(driver.image.plan[30], 2, loss=Loss((ORDERS_0,)))
+    assert set(driver.image.find(ORDERS_0).isr) == {130, 230}
+    assert set(driver.image.find(ORDERS_1).isr) == {30, 130, 230}
+
+
+def test_a_loss_that_is_told_twice_counts_once():
+    driver = three_machines()
+    driver.register(driver.image.plan[30], 2, loss=Loss((ORDERS_0,)))
+    driver.propose(ORDERS_0, 130, 230, 30)
+    image = driver.image
+    assert 30 in image.find(ORDERS_0).isr
+    assert driver.register(driver.image.plan[30], 2, loss=Loss((ORDERS_0,))).error_code is ErrorCode.NONE
+    assert driver.image == image
+
+
+def test_a_node_in_doubt_waits_until_those_in_sync_with_it_are_heard_or_gone():
+    driver = three_machines()
+    loss = Loss((), (ORDERS_0, ORDERS_1), is_everything=True)
+    driver.now_ms += 1
+    assert driver.register(driver.image.plan[30], 2, loss=loss).error_code is ErrorCode.BROKER_NOT_AVAILABLE
+    driver.beat(130)
+    assert driver.register(driver.image.plan[30], 2, loss=loss).error_code is ErrorCode.BROKER_NOT_AVAILABLE
+    driver.let_time_pass(SESSION_MS, 130)
+    assert sorted(driver.image.nodes) == [130]
+    assert driver.register(driver.image.plan[30], 2, loss=loss).error_code is ErrorCode.NONE
+    assert driver.image.find(ORDERS_0).isr == (130,)
+
+
+def test_those_in_doubt_do_not_make_way_for_one_that_has_lost_its_disk_and_not_said_so():
+    """All machines lose their power, and one its disk; the controller begins anew, and takes nobody for alive."""
+    driver = three_machines()
+    loss = Loss((), (ORDERS_0, ORDERS_1), is_everything=True)
+    driver.restart()
+    assert driver.register(driver.image.plan[30], 2, loss=loss).error_code is ErrorCode.BROKER_NOT_AVAILABLE
+    driver.tick(SESSION_MS)
+    assert driver.register(driver.image.plan[30], 2, loss=loss).error_code is ErrorCode.NONE
+    assert driver.register(driver.image.plan[130], 2, loss=loss).error_code is ErrorCode.NONE
+    assert 30 in driver.image.find(ORDERS_0).isr
+    driver.register(driver.image.plan[230], 2, loss=EVERYTHING)
+    assert driver.image.find(ORDERS_0).isr == (30,)
+    assert driver.image.find(ORDERS_0).leader == 30

@@ -49,6 +49,7 @@ from eagleray.broker.controller.events import (
     TopicsAnswered,
 )
 from eagleray.broker.controller.log_records import decode_record, encode_change
+from eagleray.broker.controller.losses import Loss
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.events import (
@@ -84,7 +85,7 @@ CHANGES = (
 )
 EVENTS = (
     PlanNodes(1, (*PLAN, DEDICATED)),
-    RegisterNode(1, registration(PLAN[0]), True),
+    RegisterNode(1, registration(PLAN[0]), Loss((ORDERS_0,), (TopicPartition("orders", 1),), is_everything=True)),
     NodeBeat(1, Heartbeat(1, 2, 3, (Resigned(ORDERS_0, 4),))),
     ChangeIsr(1, ProposeIsr(ORDERS_0, 1, 2, 3, (InSyncReplica(1, 11),))),
     ReserveProducerIds(1, 1000, 7),

@@ -2,6 +2,7 @@
 
 from eagleray.broker.controller.changes import Change
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.losses import EVERYTHING, Loss
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
@@ -79,11 +80,22 @@ def test_a_heartbeats_answer_names_the_metadata_that_it_is_about() -> None:
 def test_a_node_that_comes_again_begins_a_life_and_a_late_registration_of_an_older_one_does_not() -> None:
     image = metadata(STATE)
     controller = controller_of(image)
-    assert controller.node_came(NodeCame(registration(2), True), image, 1).changes == ()
-    image = image.apply(controller.node_came(NodeCame(registration(2, 23), False), image, 1).changes)
+    assert controller.node_came(NodeCame(registration(2), EVERYTHING), image, 1).changes == ()
+    image = image.apply(controller.node_came(NodeCame(registration(2, 23)), image, 1).changes)
     assert image.nodes[2].incarnation == 23
     assert image.leader_epoch_of(PARTITION) == 6
-    assert controller.node_came(NodeCame(registration(2), True), image, 1).changes == ()
+    assert controller.node_came(NodeCame(registration(2), EVERYTHING), image, 1).changes == ()
+
+
+def test_who_has_a_session_is_not_taken_for_alive_by_a_node_in_doubt() -> None:
+    image = metadata(STATE)
+    controller = controller_of(image)
+    came = NodeCame(registration(2, 23), Loss((), (PARTITION,), is_everything=True))
+    assert controller.node_came(came, image, 5).changes == ()
+    answer_of(controller, image, 1, 5)
+    assert controller.has_to_wait(came, image, 6)
+    answer_of(controller, image, 3, 6)
+    assert image.apply(controller.node_came(came, image, 7).changes).find(PARTITION).isr == (1, 3)
 
 
 def test_a_preferred_leader_is_elected_when_the_present_one_has_resigned() -> None:

@@ -4,12 +4,16 @@ import pytest
 
 from eagleray.broker.controller.changes import Change
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.losses import EVERYTHING, NO_LOSS, Loss
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.electing import after_coming, after_leaving, after_resigning, wants_preferred
 from tests.support.replicas import PARTITION, metadata
 
 ALL = (1, 2, 3)
+THIS, ANOTHER = Loss((PARTITION,)), Loss((TopicPartition("orders", 7),))
+DOUBT = Loss((), (PARTITION,), is_everything=True)
 
 
 def state_after(image: MetadataImage, changes: tuple[Change, ...]) -> PartitionImage:
@@ -53,25 +57,32 @@ def test_the_only_replica_of_a_partition_goes_on_leading_it_and_begins_a_new_epo
     alone = PartitionImage(1, 5, (1,), (1,))
     image = metadata(alone)
     assert after_leaving(image, (1,)) == ()
-    assert state_after(image, after_coming(image, 1, has_lost=True)) == PartitionImage(1, 6, (1,), (1,), 1)
+    assert state_after(image, after_coming(image, 1, EVERYTHING)) == PartitionImage(1, 6, (1,), (1,), 1)
 
 
 @pytest.mark.parametrize(
-    ("before", "has_lost", "expected"),
+    ("before", "loss", "expected"),
     [
-        (leads(1, 5, ALL, 0), False, leads(1, 6, ALL)),
-        (leads(1, 5, ALL, 0), True, leads(2, 6, (2, 3))),
-        (leads(2, 5, ALL, 0), False, leads(2, 5, ALL, 0)),
-        (leads(2, 5, ALL, 0), True, leads(2, 5, (2, 3))),
-        (leads(NO_NODE, 5, (1, 2), 0), False, leads(1, 6, (1, 2))),
-        (leads(NO_NODE, 5, (1,), 0), True, leads(1, 6, (1,))),
-        (leads(NO_NODE, 5, (3,), 0), False, leads(NO_NODE, 5, (3,), 0)),
-        (leads(NO_NODE, 5, (1, 3), 0), True, leads(NO_NODE, 5, (3,))),
+        (leads(1, 5, ALL, 0), NO_LOSS, leads(1, 6, ALL)),
+        (leads(1, 5, ALL, 0), THIS, leads(2, 6, (2, 3))),
+        (leads(2, 5, ALL, 0), NO_LOSS, leads(2, 5, ALL, 0)),
+        (leads(2, 5, ALL, 0), THIS, leads(2, 5, (2, 3))),
+        (leads(NO_NODE, 5, (1, 2), 0), NO_LOSS, leads(1, 6, (1, 2))),
+        (leads(NO_NODE, 5, (1,), 0), THIS, leads(1, 6, (1,))),
+        (leads(NO_NODE, 5, (3,), 0), NO_LOSS, leads(NO_NODE, 5, (3,), 0)),
+        (leads(NO_NODE, 5, (1, 3), 0), THIS, leads(NO_NODE, 5, (3,))),
+        (leads(1, 5, ALL, 0), EVERYTHING, leads(2, 6, (2, 3))),
+        (leads(1, 5, ALL, 0), ANOTHER, leads(1, 6, ALL)),
+        (leads(1, 5, ALL, 0), DOUBT, leads(2, 6, (2, 3))),
+        (leads(2, 5, ALL, 0), DOUBT, leads(2, 5, (2, 3))),
+        (leads(1, 5, (1, 3), 0), DOUBT, leads(1, 6, (1, 3))),
+        (leads(NO_NODE, 5, (1, 3), 0), DOUBT, leads(1, 6, (1, 3))),
+        (leads(NO_NODE, 5, (1,), 0), DOUBT, leads(1, 6, (1,))),
     ],
 )
-def test_when_a_node_comes(before: PartitionImage, has_lost: bool, expected: PartitionImage) -> None:
+def test_when_a_node_comes(before: PartitionImage, loss: Loss, expected: PartitionImage) -> None:
     image = metadata(before, alive=(2,))
-    assert state_after(image, after_coming(image, 1, has_lost=has_lost)) == expected
+    assert state_after(image, after_coming(image, 1, loss)) == expected
 
 
 def test_when_a_leader_has_resigned_the_first_in_sync_leads_at_the_next_epoch() -> None:
