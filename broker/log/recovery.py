@@ -122,7 +122,7 @@ def scan_segment(
         segment.note_batch(position, header.size_bytes, header.last_offset, timestamp_of(header))
         index_completed(segment, completed)
         if header.partition_leader_epoch >= 0:
-            epochs.assign(header.partition_leader_epoch, header.base_offset)
+            epochs.assign(header.partition_leader_epoch, next_offset)
         next_offset = header.next_offset
         valid_bytes = position + header.size_bytes
     report.scanned_bytes += segment.size_bytes
