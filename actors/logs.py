@@ -172,8 +172,9 @@ class Logs:
     def scrub(self, now_ms: int) -> TopicPartition | None:
         """Look at one small piece of what is due; return the partition whose log is damaged, if one is."""
         if self._scrub is None:
-            due = next((each for each in self._logs if self._next_scrub_ms.get(each, 0) <= now_ms), None)
-            if due is None:
+            # The one that has waited longest: the first may be due again before all others have had their turn.
+            due = min(self._logs, key=lambda each: self._next_scrub_ms.get(each, 0), default=None)
+            if due is None or self._next_scrub_ms.get(due, 0) > now_ms:
                 return None
             self._next_scrub_ms[due] = now_ms + SCRUB_INTERVAL_MS
             self._scrub = due, Scrub(self._logs[due])

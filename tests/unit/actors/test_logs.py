@@ -138,3 +138,14 @@ def test_a_log_that_its_disk_has_damaged_is_found_and_can_be_begun_anew():
     assert ORDERS in found
     logs.discard(ORDERS)
     assert open_orders(logs).log_end_offset == 0
+
+
+def test_logs_are_looked_at_in_turn_even_if_that_takes_longer_than_it_should() -> None:
+    disk = MachineDisk()
+    logs = Logs("/data", {"segment.bytes": "1024"}, disk)
+    others = TopicPartition("others", 0)
+    for log in (open_orders(logs), logs.open(others, {}, b"2" * 16, now_ms=NOW_MS)):
+        append(log, 60)
+    disk.rot("/data/logs/others-0/00000000000000000000.log", 200, 1)
+    found = [logs.scrub(NOW_MS + turn * SCRUB_INTERVAL_MS) for turn in range(50)]
+    assert others in found
