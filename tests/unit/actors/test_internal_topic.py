@@ -33,6 +33,8 @@ class OneReplica:
     def __init__(self, leader):
         self.leading = leader
         self.loading = set()
+        self.failed_partitions = []
+        self.failed = self.failed_partitions.append
         self.lease = Lease(CONFIG)
         self.damaged_partitions = []
         self.damaged = self.damaged_partitions.append
@@ -86,13 +88,19 @@ def leader():
     return leader_of(write(open_log(), 0, 0), STATE)
 
 
+def replicated(leader):
+    """Let all followers have what the leader has."""
+    for node_id, push in pushes_in(leader.learn(STATE, LIVES, NOW_MS)).items():
+        leader.push_answered(has_all(push, node_id), NOW_MS)
+    return leader
+
+
 def test_what_is_replicated_is_loaded(leader):
     async def load():
         coordinator = Coordinator(leader, held_lease())
         await asyncio.sleep(0.05)
         assert coordinator.told() == [("assigned", 0, 1)]
-        for node_id, push in pushes_in(leader.learn(STATE, LIVES, NOW_MS)).items():
-            leader.push_answered(has_all(push, node_id), NOW_MS)
+        replicated(leader)
         await asyncio.sleep(0.05)
         coordinator.topic.close()
         return coordinator
@@ -133,7 +141,6 @@ def test_a_log_that_its_disk_has_damaged_is_given_up_and_the_process_goes_on():
         return coordinator
 
     coordinator = asyncio.run(load())
-    assert coordinator.posted == [("assigned", 0, 1)]
     assert coordinator.replicas.damaged_partitions == [PARTITION]
     assert not coordinator.failures
 
@@ -195,3 +202,18 @@ def test_whoever_asked_before_a_partition_was_lost_is_not_answered_when_the_leas
         return told
 
     assert asyncio.run(lose()) == [[], [("resigned", 0, 1), "question"]]
+
+
+def test_a_log_that_has_failed_before_it_was_loaded_is_given_up(leader):
+    """Compaction may have taken it offline, and nobody writes to it before it is loaded."""
+
+    async def load():
+        coordinator = Coordinator(replicated(leader))
+        leader.log.close()
+        await asyncio.sleep(0.05)
+        coordinator.topic.close()
+        return coordinator
+
+    coordinator = asyncio.run(load())
+    assert coordinator.replicas.failed_partitions == [PARTITION]
+    assert not coordinator.failures
