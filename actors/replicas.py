@@ -147,6 +147,10 @@ class Replicas:
     def _try_to_begin(self, partition: TopicPartition) -> bool:
         try:
             self._begin(partition)
+        except LogDamaged as error:
+            _log.error("%s", error)
+            self.damaged(partition)
+            return False
         except (PartitionLocked, LogError, OSError) as error:
             _log.warning("%s cannot be opened yet: %s", partition, error)
             return False
