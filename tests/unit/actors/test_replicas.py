@@ -52,19 +52,19 @@ def damaged_disk():
 
 @pytest.mark.parametrize("isr", [(1, 2, 3), (1, 3)], ids=["in sync", "out of sync"])
 def test_a_log_that_is_too_damaged_to_be_opened_is_copied_anew_once_nobody_counts_on_it(isr):
-    host = Host(damaged_disk(), PartitionImage(1, 2, isr, (1, 2, 3)))
+    host = Host(damaged_disk(), PartitionImage(1, 2, (1, 2, 3), isr))
     replicas = Replicas(host, is_lazy=lambda topic: False)
     replicas.metadata_changed(EMPTY_IMAGE)
     assert PARTITION not in replicas.logs
     assert host.lives_given_up == 1
-    previous, host.image = host.image, metadata(PartitionImage(1, 3, (1, 3), (1, 2, 3)))
+    previous, host.image = host.image, metadata(PartitionImage(1, 3, (1, 2, 3), (1, 3)))
     replicas.begin_life()
     replicas.metadata_changed(previous)
     assert replicas.logs[PARTITION].log_end_offset == 0
 
 
 def test_the_only_replica_in_sync_is_not_thrown_away():
-    host = Host(damaged_disk(), PartitionImage(2, 2, (2,), (1, 2, 3)))
+    host = Host(damaged_disk(), PartitionImage(2, 2, (1, 2, 3), (2,)))
     replicas = Replicas(host, is_lazy=lambda topic: False)
     replicas.metadata_changed(EMPTY_IMAGE)
     replicas.tick()
