@@ -125,18 +125,11 @@ class InternalTopic:
                 await asyncio.sleep(_DAMAGED_S)
             except (PartitionLocked, LogError, OSError) as error:
                 _log.warning("%s-%s cannot be loaded yet: %s", self._name, number, error)
-                self._give_up_failed(self._partition(number))
             except Exception as error:  # noqa: BLE001 - a log that cannot be understood is not to be written to
                 # Where another leads by now, it may have cut off what was being read.
                 if self._epochs.get(number) == epoch:
                     self._host.fail(error)
             await asyncio.sleep(_RETRY_S)
-
-    def _give_up_failed(self, partition: TopicPartition) -> None:
-        """Have a log opened anew that has gone offline: nobody else notices as long as nobody writes to it."""
-        leader = self._host.replicas.leader(partition)
-        if leader is not None and not leader.log.is_online:
-            self._host.replicas.failed(partition)
 
     async def _load_once(self, number: int, epoch: int) -> bool:
         replicas, partition = self._host.replicas, self._partition(number)

@@ -33,8 +33,6 @@ class OneReplica:
     def __init__(self, leader):
         self.leading = leader
         self.loading = set()
-        self.failed_partitions = []
-        self.failed = self.failed_partitions.append
         self.lease = Lease(CONFIG)
         self.damaged_partitions = []
         self.damaged = self.damaged_partitions.append
@@ -202,18 +200,3 @@ def test_whoever_asked_before_a_partition_was_lost_is_not_answered_when_the_leas
         return told
 
     assert asyncio.run(lose()) == [[], [("resigned", 0, 1), "question"]]
-
-
-def test_a_log_that_has_failed_before_it_was_loaded_is_given_up(leader):
-    """Compaction may have taken it offline, and nobody writes to it before it is loaded."""
-
-    async def load():
-        coordinator = Coordinator(replicated(leader))
-        leader.log.close()
-        await asyncio.sleep(0.05)
-        coordinator.topic.close()
-        return coordinator
-
-    coordinator = asyncio.run(load())
-    assert coordinator.replicas.failed_partitions == [PARTITION]
-    assert not coordinator.failures

@@ -1,4 +1,4 @@
-"""The replicas of a node: what becomes of a log that cannot be opened."""
+"""The replicas of a node: what becomes of a log that fails, or cannot be opened."""
 
 from types import SimpleNamespace
 
@@ -9,6 +9,7 @@ from eagleray.broker.controller.image import EMPTY_IMAGE
 from eagleray.broker.controller.topics import PartitionImage
 from tests.simulation.cluster.ports import MachineDisk
 from tests.support.batches import NOW_MS, data_batch
+from tests.support.faults import Fault, Operation, Outcome
 from tests.support.replicas import LIVES, PARTITION, metadata
 
 FIRST = f"/data/logs/{PARTITION}/00000000000000000000"
@@ -71,3 +72,21 @@ def test_the_only_replica_in_sync_is_not_thrown_away():
     assert PARTITION not in replicas.logs
     assert replicas.logs.has_files(PARTITION)
     assert not host.lives_given_up
+
+
+def test_a_life_is_given_up_when_looking_after_a_log_has_taken_it_offline():
+    """Nobody may write to it for long, and others count on it meanwhile."""
+    disk = MachineDisk()
+    host = Host(disk, PartitionImage(1, 1, (1, 2, 3), (1, 2, 3)))
+    replicas = Replicas(host, is_lazy=lambda topic: False)
+    replicas.metadata_changed(EMPTY_IMAGE)
+    log = replicas.logs[PARTITION]
+    log.config = replicas.logs.config_of({"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+    for number in range(30):
+        log.append([data_batch(value=b"v" * 100, keys=[b"%d" % (number % 3)])], leader_epoch=1, now_ms=NOW_MS)
+    log.advance_high_watermark(log.log_end_offset)
+    with disk.injected(Fault(Outcome.FAIL, on=Operation.FLUSH, path_ending=".log")):
+        for _ in range(5):
+            replicas.tick()
+    assert not log.is_online
+    assert host.lives_given_up
