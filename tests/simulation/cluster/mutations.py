@@ -10,14 +10,12 @@ from unittest import mock
 import msgspec
 
 from eagleray.actors import replicas
-from eagleray.actors.internal_topic import InternalTopic
 from eagleray.actors.lives import Life, Lives
 from eagleray.actors.logs import Logs
 from eagleray.actors.metadata_quorum import MetadataQuorum
 from eagleray.broker.controller import controller
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.log import PartitionLog
-from eagleray.broker.messages import Message
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.quorum.leading import QuorumLeader
@@ -31,6 +29,7 @@ from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
+from tests.simulation.cluster.coordinator_mutations import COORDINATOR_MUTATIONS
 from tests.simulation.partition.mutations import (
     ControllerThatIgnoresLosses,
     FollowerThatAnswersBeforeItAppends,
@@ -97,20 +96,6 @@ def _forgetting_losses() -> AbstractContextManager[Any]:
     return mock.patch.object(Lives, "begin", begin)
 
 
-def _coordinating_at_once() -> AbstractContextManager[Any]:
-    """A coordinator that takes its transitions for logged as soon as they are appended."""
-    original = InternalTopic.replicate
-
-    def replicate(self: InternalTopic, outcomes: dict[int, list[Message]]) -> list[Message]:
-        now = original(self, outcomes)
-        for token, (end_offset, waiting) in self._outcomes.items():
-            now += waiting
-            self._outcomes[token] = end_offset, []
-        return now
-
-    return mock.patch.object(InternalTopic, "replicate", replicate)
-
-
 @contextlib.contextmanager
 def _loading_at_once() -> Iterator[None]:
     """A coordinator that loads what is known to be replicated, although more may be."""
@@ -168,10 +153,10 @@ MUTATIONS: dict[str, Mutation] = {
     "high watermark without the proposed set": _counting_on_the_confirmed_set,
     "answers of another life": _counting_answers_of_other_lives,
     "loss that is forgotten": _forgetting_losses,
-    "coordinator that answers at once": _coordinating_at_once,
     "coordinator that loads at once": _loading_at_once,
     "markers that are answered at once": _answering_markers_at_once,
     "controller that goes on after its lease": _controlling_without_a_lease,
     "rot that nobody looks for": _not_looking_for_rot,
     "quorum that needs nobody": lambda: mock.patch.object(QuorumMember, "leader_type", QuorumLeaderThatNeedsNobody),
+    **COORDINATOR_MUTATIONS,
 }

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
 
 COMMITS = 0.85
+DAWDLES = 0.1
 
 
 class Transformer(TransactionalProducer):
@@ -84,6 +85,9 @@ class Transformer(TransactionalProducer):
         commits = self.world.schedule.happens(COMMITS)
         for step in self.chance.sample([self._write, self._commit_offsets], 2):
             await step(transaction)
+        if self.world.schedule.happens(DAWDLES):
+            # Long enough for others to go on, and for logs to be compacted.
+            await self.think(1500)
         self._identity = await self._coordinate(EndTransaction, self._identity, commits, IMPLICIT_VERSION)
         self._sequences = {}
         self.world.schedule.fired["transform committed" if commits else "transform aborted"] += 1
