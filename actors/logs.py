@@ -179,7 +179,7 @@ class Logs:
     def scrub(self, now_ms: int) -> TopicPartition | None:
         """Look at one small piece of what is due; return the partition whose log is damaged, if one is."""
         if self._scrub is None:
-            # The one that has waited longest, so that none is passed over for good where a round takes longer than that.
+            # The one that has waited longest, so that none is passed over for good where a round takes longer.
             due = min(self._logs, key=lambda each: self._next_scrub_ms.get(each, 0), default=None)
             if due is None or self._next_scrub_ms.get(due, 0) > now_ms:
                 return None

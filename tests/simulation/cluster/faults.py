@@ -153,7 +153,7 @@ class Faults:
     def crash_client(self) -> None:
         world = self._world
         producers, others = world.producers[1:], [*world.readers, world.transformer, world.transformer]
-        client: "Client" = self._chance.choice([*producers, *others])
+        client: Client = self._chance.choice([*producers, *others])
         if client.is_up and not client.is_done:
             self._schedule.fired[f"crash of a {type(client).__name__}"] += 1
             client.crash()

@@ -178,7 +178,7 @@ class PartitionWatch:
         else:
             self.markers.add((found.producer_id, found.producer_epoch, found.commits))
 
-    def _is_same(self, base_offset: int, batch: RecordBatch, found: Committed) -> bool:  # noqa: ARG002 - all of it counts
+    def _is_same(self, base_offset: int, batch: RecordBatch, found: Committed) -> bool:
         """Whether a replica has what was committed at an offset."""
         return self.committed.get(base_offset) == found
 

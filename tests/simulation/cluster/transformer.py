@@ -35,7 +35,8 @@ DAWDLES = 0.1
 class Transformer(TransactionalProducer):
     """Makes one record of the output from each of the input, and takes note of how far it is in the same transaction.
 
-    In each of its lives it begins where its group is; `identities` tells by which producer each transaction was written.
+    In each of its lives it begins where its group is; `identities` tells by which producer each transaction was
+    written.
     """
 
     def __init__(self, world: "World") -> None:
@@ -129,7 +130,7 @@ class Transformer(TransactionalProducer):
 
 def _visible(found: Any, position: int) -> tuple[list[FoundRecord], int]:
     """What a consumer of committed records is shown of what it was sent, and where it goes on."""
-    records = []
+    records: list[FoundRecord] = []
     for batch in scan_batches(found.records).batches:
         header = batch.header
         is_left_out = header.is_transactional and any(
@@ -137,8 +138,7 @@ def _visible(found: Any, position: int) -> tuple[list[FoundRecord], int]:
             for each in found.aborted_transactions
         )
         if not header.is_control and not is_left_out:
-            for record in batch.records():
-                if record.offset >= position:
-                    records.append(FoundRecord(record.offset, "", bytes(record.value or b"")))
+            new = [record for record in batch.records() if record.offset >= position]
+            records += [FoundRecord(record.offset, "", bytes(record.value or b"")) for record in new]
         position = max(position, header.next_offset)
     return records, position

@@ -189,7 +189,11 @@ class Watch:
                 self._check_in_sync(machine, partition, log)
 
     def _is_news(
-        self, machine: "SimulatedMachine", partition: TopicPartition, log: PartitionLog, replica: PartitionReplica | None
+        self,
+        machine: "SimulatedMachine",
+        partition: TopicPartition,
+        log: PartitionLog,
+        replica: PartitionReplica | None,
     ) -> bool:
         """Whether there is something about a replica that was not so when it was last looked at."""
         registered, node = self.image.nodes.get(machine.node_id), machine.node

@@ -277,7 +277,16 @@ class World:
             machine.node_id: (machine.is_up, machine.node is not None and machine.node.is_registered)
             for machine in self.machines.values()
         }
-        return "; ".join([*places, f"producers {done}", f"readers {read}", f"offsets {offsets}", f"coordinators {believed}", f"nodes {nodes}"])
+        return "; ".join(
+            [
+                *places,
+                f"producers {done}",
+                f"readers {read}",
+                f"offsets {offsets}",
+                f"coordinators {believed}",
+                f"nodes {nodes}",
+            ]
+        )
 
 
 @contextlib.contextmanager
