@@ -151,9 +151,8 @@ class GroupCoordinatorShell(Shell):
             self.post(OffsetsOfTopicDeleted(deleted))
 
     def tick(self) -> None:
-        """Let the machine look after time."""
+        """Let the machine look after time, and take what has waited for the lease."""
         self.handle([Tick()])
-        self._topic.tick()
 
     def close(self) -> None:
         """Stop to load."""

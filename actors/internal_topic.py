@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any, Final
 
+import msgspec
+
 from eagleray.actors.disk import Disk, PartitionLocked
 from eagleray.actors.shell import Host
 from eagleray.broker.identities import TopicPartition
@@ -29,14 +31,30 @@ _NEVER_MS: Final = 2**62
 _NOT_NOW: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+class _Begun(msgspec.Struct, frozen=True):
+    """What the machine is to know of a partition that is led here, as long as that is so at this epoch."""
+
+    number: int
+    epoch: int
+    event: Any
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """What the machine is to know of a partition that is led here no longer."""
+
+    event: Any
+
+
 class InternalTopic:
     """What a coordinator has of the topic that its state is kept in.
 
     Owns: at which epochs this node leads partitions of the topic, and the outcomes that wait until what they tell of is
     replicated; the logs are those of the node's replicas. A log is made when something is first written to it. A
     partition is loaded off the loop, once all that it holds is replicated, so that clients are told meanwhile that it
-    loads. The machine is told by `post` when a partition is assigned, loaded and resigned.
-    While the lease does not hold, nothing reaches the machine: another node may lead by now, and have answered.
+    loads. The machine is told by `post`, of which `admit` gives it what is due, when a partition is assigned, loaded
+    and resigned. While the lease does not hold, nothing reaches the machine: another node may lead by now, and have
+    answered. When it holds again, the machine hears first of what it has lost, before whoever has asked meanwhile; and
+    of what it was given and has lost since, it never hears that it has it.
     """
 
     def __init__(
@@ -44,7 +62,7 @@ class InternalTopic:
         host: Host,
         name: str,
         *,
-        post: Callable[[Message], None],
+        post: Callable[[Any], None],
         assigned: Callable[[int, int], Message],
         loaded: Callable[[int, int, Any], Message],
         resigned: Callable[[int, int], Message],
@@ -61,6 +79,7 @@ class InternalTopic:
         self._ended_epochs: dict[int, int] = {}
         self._is_replicated = False
         self._held: list[Any] = []
+        self._changes_posted = 0
         self._outcomes: dict[int, tuple[int, list[Message]]] = {}
         self._tokens = count(1)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"load-{name}")
@@ -84,17 +103,16 @@ class InternalTopic:
             assert state is not None, "a partition that is led exists"
             if state.leader_epoch > max(self._epochs.get(number, -1), self._ended_epochs.get(number, -1)):
                 self._epochs[number] = state.leader_epoch
-                self._post(self._assigned(number, state.leader_epoch))
+                self._tell(_Begun(number, state.leader_epoch, self._assigned(number, state.leader_epoch)))
                 self._start(self._load(number, state.leader_epoch))
 
     def _resign(self, number: int) -> None:
         epoch = self._ended_epochs[number] = self._epochs.pop(number)
-        event = self._resigned(number, epoch)
-        if self._held:
-            # Before anything that came since nobody knows who leads.
-            self._held.insert(0, event)
-        else:
-            self._post(event)
+        self._tell(_Ended(self._resigned(number, epoch)))
+
+    def _tell(self, change: _Begun | _Ended) -> None:
+        self._changes_posted += 1
+        self._post(change)
 
     async def _load(self, number: int, epoch: int) -> None:
         while self._epochs.get(number) == epoch:
@@ -129,7 +147,7 @@ class InternalTopic:
                 return False
             state = await self._read(partition, leader)
         if self._epochs.get(number) == epoch:
-            self._post(self._loaded(number, epoch, state))
+            self._tell(_Begun(number, epoch, self._loaded(number, epoch, state)))
         return True
 
     async def _read(self, partition: TopicPartition, leader: ReplicationLeader) -> Any:  # noqa: ANN401 - what `replay` gives
@@ -177,11 +195,25 @@ class InternalTopic:
 
     def admit(self, events: list[Any]) -> list[Any]:
         """Give what the machine may take now; the rest waits until it is known again who leads."""
-        if not self._is_replicated or self._host.replicas.lease.holds(self._host.steady_ms()):
-            held, self._held = self._held, []
-            return [*held, *events] if held else events
-        self._held += events
-        return []
+        if self._is_replicated and not self._host.replicas.lease.holds(self._host.steady_ms()):
+            self._held += events
+            return []
+        if self._held:
+            events, self._held = [*self._held, *events], []
+        return self._in_order(events) if self._changes_posted else events
+
+    def _in_order(self, events: list[Any]) -> list[Any]:
+        """Put before everything else what is led here no longer, and leave out what was given and lost meanwhile."""
+        endings, others = [], []
+        for event in events:
+            if type(event) is _Ended:
+                endings.append(event.event)
+            elif type(event) is not _Begun:
+                others.append(event)
+            elif self._epochs.get(event.number) == event.epoch:
+                others.append(event.event)
+            self._changes_posted -= type(event) in (_Begun, _Ended)
+        return [*endings, *others]
 
     def log_to_write(self, number: int, epoch: int) -> PartitionLog | ErrorCode:
         """The log of a partition that is led here; one that was never written to begins now. Or why not."""
@@ -214,12 +246,6 @@ class InternalTopic:
                     now += self._outcomes.pop(effect.request_id)[1]
             replicas.carry_out(effects)
         return now
-
-    def tick(self) -> None:
-        """Let what waited for the lease go on."""
-        if self._held:
-            for event in self.admit([]):
-                self._post(event)
 
     def close(self) -> None:
         """Stop to load."""

@@ -181,17 +181,24 @@ class Logs:
     def _lock_path(self, name: str) -> str:
         return f"{self._data_dir}/locks/{name}.lock"
 
-    def housekeep(self, now_ms: int) -> None:
-        """Do one small piece of what is due: a step of a compaction, or the retention and checkpoint of one log."""
+    def housekeep(self, now_ms: int) -> TopicPartition | None:
+        """Do one small piece of what is due: a step of a compaction, or the retention and checkpoint of one log.
+
+        Return the partition whose log has failed by that, if one has: nobody else may come to notice.
+        """
         for partition, compaction in [*self._compactions.items()]:
             self._step(partition, compaction)
-            return
+            return self._if_failed(partition)
         for due in self._upkeep:
             if due in self._logs and self._next_upkeep_ms.get(due, 0) <= now_ms:
                 self._next_upkeep_ms[due] = now_ms + CHECKPOINT_INTERVAL_MS
                 self._keep(due, now_ms)
-                return
+                return self._if_failed(due)
         self._upkeep = iter([*self._logs])
+        return None
+
+    def _if_failed(self, partition: TopicPartition) -> TopicPartition | None:
+        return None if self._logs[partition].is_online else partition
 
     def bookmark(self, now_ms: int) -> None:
         """Write the bookmark of one log that has grown, so that the next process need not scan the whole segment."""

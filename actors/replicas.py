@@ -357,7 +357,9 @@ class Replicas:
             self._tell(partition, lambda leader: leader.tick(steady_ms))
         self._heartbeats.tick(steady_ms, self._resigned)
         if not self.loading:
-            self.logs.housekeep(host.now_ms())
+            failed = self.logs.housekeep(host.now_ms())
+            if failed is not None:
+                self.failed(failed)
             self.logs.bookmark(host.now_ms())
             damaged = self.logs.scrub(host.now_ms())
             if damaged is not None:

@@ -169,9 +169,8 @@ class TransactionCoordinatorShell(Shell):
         self._topic.metadata_changed()
 
     def tick(self) -> None:
-        """Let the machine look after time."""
+        """Let the machine look after time, and take what has waited for the lease."""
         self.handle([Tick()])
-        self._topic.tick()
 
     def close(self) -> None:
         """Stop to load."""

@@ -199,7 +199,9 @@ class AppendRun:
         ):
             self._roll(base_offset, last_offset)
         if self._leader_epoch > self._latest_epoch:
-            self._log.epochs.assign(self._leader_epoch, base_offset)
+            # Where a leader has compacted away what lay between, this may have been the epoch of it. Nobody may take
+            # it for that of the records before: another log that has such records there would seem to agree.
+            self._log.epochs.assign(self._leader_epoch, self._log.log_end_offset)
             self._latest_epoch = self._leader_epoch
         position = self._position
         self._segment.note_batch(position, size_bytes, last_offset, timestamp_ms)

@@ -174,9 +174,11 @@ class _Opening:
             if not self.segments[number].load_indexes():
                 self._index_anew(number)
         if not self._read_epochs():
+            next_offset = self.segments[0].base_offset
             for segment in self.segments[:first]:
                 for _, header in segment.headers():
-                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+                    self.epochs.assign(header.partition_leader_epoch, next_offset)
+                    next_offset = header.next_offset
             self.epochs.is_dirty = True
 
     def _index_anew(self, number: int) -> None:

@@ -142,7 +142,7 @@ def scan_segment(
         segment.note_batch(position, size_bytes, last_offset, timestamp_of(header))
         if header.partition_leader_epoch > latest_epoch:
             latest_epoch = header.partition_leader_epoch
-            epochs.assign(latest_epoch, base_offset)
+            epochs.assign(latest_epoch, next_offset)
         next_offset = last_offset + 1
         valid_bytes = position + size_bytes
     report.scanned_bytes += segment.size_bytes - known_bytes

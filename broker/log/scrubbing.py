@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from eagleray.broker.log.errors import LogDamaged, LogReadFailed
+from eagleray.broker.log.readable_log import BASE_OFFSET
+from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET
 from eagleray.protocol.records import scan_batches
 
 if TYPE_CHECKING:
@@ -39,5 +42,18 @@ class Scrub:
         scan = scan_batches(data)
         if not scan.batches or (scan.stopped_by is not None and not scan.missing_bytes):
             raise LogDamaged(f"the batch after offset {offset} is not what was written: {scan.stopped_by}")
+        if self._has_lost_the_end_before(scan.batches[0].header.base_offset, offset):
+            raise LogDamaged(f"nothing is left from offset {offset} to the end of its segment")
         self._next_offset = scan.batches[-1].header.next_offset
         return self._next_offset < end_offset
+
+    def _has_lost_the_end_before(self, found_offset: int, offset: int) -> bool:
+        """Whether a segment ends before the next one begins.
+
+        Compaction leaves the last batch of a segment. Only where a follower was sent offsets further apart than a
+        segment can hold, there is nothing between two of them.
+        """
+        segments = self._log.segments
+        following = bisect_right(segments, offset, key=BASE_OFFSET)
+        next_base_offset = segments[following].base_offset
+        return next_base_offset <= found_offset and next_base_offset - offset <= MAX_RELATIVE_OFFSET

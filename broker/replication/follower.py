@@ -106,7 +106,8 @@ class ReplicationFollower:
             else:
                 new.append(batch)
         if new:
-            self._truncate(new[0].header.base_offset, now_ms)
+            # The leader has nothing between what agrees and its next batch: it may have compacted that away.
+            self._truncate(min(new[0].header.base_offset, self.agreed_offset), now_ms)
             rejected = [
                 result for result in self.log.append_replicated(new, now_ms=now_ms) if isinstance(result, Rejection)
             ]

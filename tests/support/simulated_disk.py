@@ -199,8 +199,10 @@ class SimulatedDisk:
 
     def list_directory(self, path: str) -> list[str]:
         self._require_directory(path)
-        inside = [each for each in (*self._names, *self._directories) if posixpath.dirname(each) == path != each]
-        return sorted(map(posixpath.basename, inside))
+        prefix = path if path.endswith("/") else f"{path}/"
+        start = len(prefix)
+        inside = [each[start:] for each in (*self._names, *self._directories) if each.startswith(prefix)]
+        return sorted(name for name in inside if name and "/" not in name)
 
     def make_directories(self, path: str) -> None:
         while path not in self._directories:

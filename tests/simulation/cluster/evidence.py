@@ -1,11 +1,13 @@
 """The history of a simulated world, judged by the checker of exactly-once."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from eagleray.broker.messages import IMPLICIT_VERSION, last_epoch_ended_by
 from tests.simulation.cluster.partition_watch import PartitionWatch
+from tests.simulation.cluster.places import INPUTS, SOURCE, TARGET, TRANSFORM_GROUP, USER_PARTITIONS
 from tests.simulation.schedule import Violation
-from tests.support.history import FoundRecord, History
+from tests.support.history import FoundRecord, GroupOffset, History, Outcome, Transaction, Transform
 from tests.support.history_checker import check
 
 if TYPE_CHECKING:
@@ -15,15 +17,27 @@ if TYPE_CHECKING:
 def check_history(world: "World") -> None:
     """See that what is in the partitions is what the producers know, each transaction whole, or not at all."""
     transactions = tuple(each for producer in world.producers for each in producer.history)
-    watches = {partition: world.watch.partitions[partition] for partition in world.user_partitions}
+    watches = {partition: world.watch.partitions[partition] for partition in USER_PARTITIONS}
+    offsets = world.watch.offsets
     history = History(
-        transactions,
+        (*transactions, *_transforming(world)),
         {partition: _committed(watch) for partition, watch in watches.items()},
         {partition: _everything(watch) for partition, watch in watches.items()},
+        tuple(GroupOffset(TRANSFORM_GROUP, each, offsets.offset_of(TRANSFORM_GROUP, each)) for each in INPUTS),
+        (Transform(TRANSFORM_GROUP, SOURCE, TARGET),),
     )
     violations = check(history)
     if violations:
         raise Violation(f"{len(violations)} violations, the first: {violations[0]!r}")
+
+
+def _transforming(world: "World") -> Iterator[Transaction]:
+    """What the transformer has done; of what has left no record behind, the log of transactions tells the outcome."""
+    for each in world.transformer.history:
+        is_unclear = each.outcome is Outcome.UNKNOWN and not each.records
+        is_committed = world.watch.decided.get(world.transformer.identities[each.name])
+        outcome = Outcome.COMMITTED if is_unclear and is_committed else each.outcome
+        yield Transaction(each.name, each.records, each.offsets, outcome)
 
 
 def _everything(watch: PartitionWatch) -> tuple[FoundRecord, ...]:

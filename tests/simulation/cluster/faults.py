@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from eagleray.actors.metadata_quorum import METADATA_PARTITION
 from eagleray.broker.log import Flush
+from tests.simulation.cluster.places import COORDINATED, INPUTS, TRANSFORM_GROUP, USER_PARTITIONS
 from tests.simulation.cluster.states import OUT_OF_SYNC, STATES
-from tests.simulation.cluster.watch import TRANSACTIONS
 from tests.support.faults import Fault, Operation, Outcome, Step
 
 if TYPE_CHECKING:
+    from tests.simulation.cluster.client import Client
     from tests.simulation.cluster.machine import SimulatedMachine
     from tests.simulation.cluster.world import World
 
@@ -122,7 +123,7 @@ class Faults:
         """Whether others are in sync with all that it has, and nobody is still about to tell what it has lost."""
         for partition, watch in self._world.watch.partitions.items():
             state = watch.state
-            least = 2 if partition == TRANSACTIONS else self._climate.least_in_sync
+            least = 2 if partition in COORDINATED else self._climate.least_in_sync
             if state is not None and machine.node_id in state.isr and min(least, len(state.isr)) < 2:
                 return False
         others = [other for other in self._world.machines.values() if other is not machine]
@@ -149,11 +150,13 @@ class Faults:
             self._schedule.after(self._chance.choice([50, 400, 900, 2500]), machine.wake)
 
     def crash_client(self) -> None:
-        producer = self._chance.choice(self._world.producers[1:])
-        if producer.is_up and not producer.is_done:
-            self._schedule.fired["crash of a producer"] += 1
-            producer.crash()
-            self._schedule.after(self._chance.choice([5, 500, 2500]), producer.start)
+        world = self._world
+        producers, others = world.producers[1:], [*world.readers, world.transformer, world.transformer]
+        client: Client = self._chance.choice([*producers, *others])
+        if client.is_up and not client.is_done:
+            self._schedule.fired[f"crash of a {type(client).__name__}"] += 1
+            client.crash()
+            self._schedule.after(self._chance.choice([5, 500, 2500]), client.start)
 
     # The network
 
@@ -250,9 +253,14 @@ class Faults:
     # What people do
 
     def delete_records(self) -> None:
-        """Somebody deletes the beginning of a log, which a follower that is away may still need."""
-        partition = self._chance.choice(self._world.user_partitions)
+        """Somebody deletes the beginning of a log, which a follower that is away may still need.
+
+        What is yet to be transformed stays.
+        """
+        partition = self._chance.choice(USER_PARTITIONS)
         end = self._world.watch.partitions[partition].committed_end
+        if partition in INPUTS:
+            end = self._world.watch.offsets.offset_of(TRANSFORM_GROUP, partition)
         self._schedule.fired["records deleted"] += 1
         self._world.operator.delete_records(partition, max(end - self._chance.randint(0, 8), 0))
 

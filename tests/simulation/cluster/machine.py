@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from eagleray.actors.group_coordinator import GroupCoordinatorShell
 from eagleray.actors.metadata_quorum import METADATA_PARTITION
 from eagleray.actors.node import Node
 from eagleray.actors.shell import Shell
 from eagleray.actors.spec import NodeSpec
+from eagleray.actors.transaction_coordinator import TransactionCoordinatorShell
 from eagleray.broker.controller.losses import NO_LOSS
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogError, PartitionLog
@@ -14,6 +16,7 @@ from eagleray.broker.messages import Message
 from eagleray.broker.quorum.ballot import read_ballot
 from tests.simulation.cluster.lanes import Endpoint, SimulatedPeers
 from tests.simulation.cluster.loop import Clock, SimulatedLoop
+from tests.simulation.cluster.places import OFFSETS, TRANSACTIONS
 from tests.simulation.cluster.ports import MachineDisk, NoSupervisor
 from tests.support.faults import ProcessKilled
 
@@ -97,6 +100,7 @@ class SimulatedMachine:
         self.node: SimulatedNode | None = None
         self.endpoint: Endpoint | None = None
         self.has_ended = False
+        self._never_finished: list[object] = []
         self.may_have_lost = False
         """Whether it has lost something of which nobody has been told yet."""
         world.network.connect(self.node_id, self.receive)
@@ -142,6 +146,19 @@ class SimulatedMachine:
         """A role of the node, where it has it."""
         shells = () if self.node is None else self.node._shells
         return next((shell for shell in shells if isinstance(shell, kind)), None)
+
+    def coordinates_at(self, partition: TopicPartition) -> int | None:
+        """The epoch at which a coordinator here believes to lead a partition, -1 while it loads it; None for none."""
+        groups, transactions = self.shell(GroupCoordinatorShell), self.shell(TransactionCoordinatorShell)
+        shard: Any = None
+        if partition == OFFSETS and groups is not None:
+            shard = groups._machine._shards.by_partition.get(partition.partition)
+        elif partition == TRANSACTIONS and transactions is not None:
+            shard = transactions._machine._table.shards.get(partition.partition)
+        if shard is None:
+            return None
+        epoch: int = shard.epoch if partition == OFFSETS else shard.coordinator_epoch
+        return epoch if shard.is_loaded else -1
 
     # Life and death
 
@@ -215,6 +232,9 @@ class SimulatedMachine:
     def _stop(self) -> None:
         if self.loop is not None:
             self.loop.kill()
+        if self.node is not None:
+            # A compaction that nobody has any more would clean up after itself, on the disk of the next process.
+            self._never_finished += self.node.replicas.logs._compactions.values()
         self.loop = self.node = self.endpoint = None
 
     def pause(self) -> None:

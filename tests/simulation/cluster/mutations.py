@@ -10,7 +10,6 @@ from unittest import mock
 import msgspec
 
 from eagleray.actors import replicas
-from eagleray.actors.internal_topic import InternalTopic
 from eagleray.actors.lives import Life, Lives
 from eagleray.actors.logs import Logs
 from eagleray.actors.metadata_quorum import MetadataQuorum
@@ -19,7 +18,6 @@ from eagleray.broker.controller import controller
 from eagleray.broker.controller.losses import NO_LOSS, Fate, Loss
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.log import PartitionLog
-from eagleray.broker.messages import Message
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.quorum.leading import QuorumLeader
@@ -34,6 +32,7 @@ from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
+from tests.simulation.cluster.coordinator_mutations import COORDINATOR_MUTATIONS
 from tests.simulation.partition.mutations import (
     ControllerThatIgnoresLosses,
     FollowerThatAnswersBeforeItAppends,
@@ -137,20 +136,6 @@ def _making_way_at_once() -> AbstractContextManager[Any]:
     return mock.patch.object(ReplicationController, "has_to_wait", return_value=False)
 
 
-def _coordinating_at_once() -> AbstractContextManager[Any]:
-    """A coordinator that takes its transitions for logged as soon as they are appended."""
-    original = InternalTopic.replicate
-
-    def replicate(self: InternalTopic, outcomes: dict[int, list[Message]]) -> list[Message]:
-        now = original(self, outcomes)
-        for token, (end_offset, waiting) in self._outcomes.items():
-            now += waiting
-            self._outcomes[token] = end_offset, []
-        return now
-
-    return mock.patch.object(InternalTopic, "replicate", replicate)
-
-
 @contextlib.contextmanager
 def _loading_at_once() -> Iterator[None]:
     """A coordinator that loads what is known to be replicated, although more may be."""
@@ -212,10 +197,10 @@ MUTATIONS: dict[str, Mutation] = {
     "boot that has lost nothing": _booting_without_loss,
     "disk that is taken at its word": _never_in_doubt,
     "doubt that does not wait": _making_way_at_once,
-    "coordinator that answers at once": _coordinating_at_once,
     "coordinator that loads at once": _loading_at_once,
     "markers that are answered at once": _answering_markers_at_once,
     "controller that goes on after its lease": _controlling_without_a_lease,
     "rot that nobody looks for": _not_looking_for_rot,
     "quorum that needs nobody": lambda: mock.patch.object(QuorumMember, "leader_type", QuorumLeaderThatNeedsNobody),
+    **COORDINATOR_MUTATIONS,
 }

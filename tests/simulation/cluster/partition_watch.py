@@ -134,6 +134,9 @@ class PartitionWatch:
     def _look_at_new(self, node_id: int, seen: _Seen, *, is_rotten: bool) -> None:
         """Compare what has come below a replica's high watermark with what everybody else has there."""
         log = seen.log
+        if not log.is_online:
+            # Its disk has failed; the node is about to notice.
+            return
         offset = max(seen.checked_offset, log.log_start_offset)
         while offset < log.high_watermark:
             try:
@@ -160,15 +163,24 @@ class PartitionWatch:
             self.committed_end = found.next_offset
             self._last_base_offset = base_offset
             self.new.append(base_offset)
-            if found.commits is None:
-                self.records[base_offset] = tuple(kept_of(batch))
-            else:
-                self.markers.add((found.producer_id, found.producer_epoch, found.commits))
-        elif self.committed.get(base_offset) != found:
+            self._note(base_offset, batch)
+        elif not self._is_same(base_offset, batch, found):
             self._fail(
                 f"node {node_id} has {found} below its high watermark at {base_offset}, where "
                 f"{self.committed.get(base_offset)} was committed"
             )
+
+    def _note(self, base_offset: int, batch: RecordBatch) -> None:
+        """Remember what is in a batch that is committed now."""
+        found = self.committed[base_offset]
+        if found.commits is None:
+            self.records[base_offset] = tuple(kept_of(batch))
+        else:
+            self.markers.add((found.producer_id, found.producer_epoch, found.commits))
+
+    def _is_same(self, base_offset: int, batch: RecordBatch, found: Committed) -> bool:
+        """Whether a replica has what was committed at an offset."""
+        return self.committed.get(base_offset) == found
 
     def check_in_sync(self, node_id: int, log: PartitionLog) -> None:
         """Whoever may be elected has everything that was ever committed."""

@@ -2,11 +2,12 @@
 
 import posixpath
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from eagleray.actors.disk import Lock
-from eagleray.protocol.records import split_batches
+from eagleray.protocol.records import scan_batches, split_batches
 from tests.support.faults import Fault
 from tests.support.simulated_disk import Inode, SimulatedDisk
 
@@ -28,15 +29,13 @@ class MachineDisk(SimulatedDisk):
         super().__init__()
         self.lies_about: Callable[[str], bool] | None = None
         self.has_lied = False
+        self._has_lost_lies = False
+        self._holes_looked_for = -1
         self._rotten: list[tuple[Inode, int, int]] = []
 
     def rot_closed(self, suffix: str, chance: random.Random) -> bool:
         """Flip a bit of a record in a closed segment, if there is one; what is open is still in memory."""
-        directories: dict[str, list[str]] = {}
-        for path in sorted(self._names):
-            if path.endswith(".log") and suffix not in path:
-                directories.setdefault(posixpath.dirname(path), []).append(path)
-        closed = [path for paths in directories.values() for path in paths[:-1] if self._names[path].cached]
+        closed = [path for path, _ in self._closed_segments() if suffix not in path and self._names[path].cached]
         if not closed:
             return False
         path = chance.choice(closed)
@@ -48,9 +47,33 @@ class MachineDisk(SimulatedDisk):
         self.rot(path, position, 1 << chance.randrange(8))
         return True
 
+    def _closed_segments(self) -> Iterator[tuple[str, str]]:
+        """Every segment that is not the last of its log, and the one behind it."""
+        directories: dict[str, list[str]] = {}
+        for path in sorted(self._names):
+            if path.endswith(".log"):
+                directories.setdefault(posixpath.dirname(path), []).append(path)
+        return (pair for paths in directories.values() for pair in pairwise(paths))
+
     @property
     def is_rotten(self) -> bool:
-        """Whether what has rotted is still there."""
+        """Whether there is damage at rest: bits that have flipped, or what was said to be flushed and was not."""
+        return self._has_flipped_bits() or self._has_holes()
+
+    def _has_holes(self) -> bool:
+        """Whether a loss of power has taken something from the closed part of a log, and left its beginning or end."""
+        if self._has_lost_lies and self._holes_looked_for != len(self.trace):
+            self._holes_looked_for = len(self.trace)
+            self._has_lost_lies = any(self._has_hole(*pair) for pair in self._closed_segments())
+        return self._has_lost_lies
+
+    def _has_hole(self, path: str, following: str) -> bool:
+        scan = scan_batches(bytes(self._names[path].cached))
+        base_offset, next_base_offset = map(_base_offset_of, (path, following))
+        end = scan.batches[-1].header.next_offset if scan.batches else base_offset
+        return scan.stopped_by is not None or end != next_base_offset
+
+    def _has_flipped_bits(self) -> bool:
         if not self._rotten:
             return False
         there = set(map(id, self._names.values()))
@@ -102,9 +125,15 @@ class MachineDisk(SimulatedDisk):
 
     def lose_power(self, keeps: Any) -> None:
         super().lose_power(keeps)
+        self._has_lost_lies = self._has_lost_lies or self.has_lied
+        self._holes_looked_for = -1
         for name in self._names:
             # What was removed and not flushed is back, with the directory that it was in.
             self.make_directories(posixpath.dirname(name))
+
+
+def _base_offset_of(path: str) -> int:
+    return int(posixpath.basename(path).removesuffix(".log"))
 
 
 class NoSupervisor:

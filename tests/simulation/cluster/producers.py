@@ -10,6 +10,7 @@ from eagleray.broker.transactions.events import EndTransaction, InitProducerId
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, build_batch
 from tests.simulation.cluster.client import Client
+from tests.simulation.cluster.places import INPUTS
 from tests.simulation.schedule import Violation
 from tests.support.batches import NOW_MS
 from tests.support.history import Outcome, Payload, SentRecord, Transaction, TransactionName, encode_payload
@@ -51,7 +52,7 @@ class Producer(Client):
 
     def _know(self, outcome: Outcome) -> None:
         last = self.history[-1]
-        self.history[-1] = Transaction(last.name, last.records, (), outcome)
+        self.history[-1] = Transaction(last.name, last.records, last.offsets, outcome)
 
     async def _produce(self, partition: TopicPartition, records: list[SentRecord], name: str | None) -> None:
         """Send one batch, again and again with the same sequence number, until it is acknowledged."""
@@ -101,7 +102,7 @@ class IdempotentProducer(Producer):
                 self._go_on_after(reply)
                 await self.think(100)
         while self._left:
-            partition = self.chance.choice(self.world.user_partitions)
+            partition = self.chance.choice(INPUTS)
             transaction = self._begin([partition])
             await self._produce(partition, list(transaction.records), None)
             self._know(Outcome.COMMITTED)
@@ -135,9 +136,9 @@ class TransactionalProducer(Producer):
         return await self._coordinate(InitProducerId, timeout_ms)
 
     async def _transact(self) -> None:
-        places = [place for place in self.world.user_partitions if self.world.schedule.happens(0.7)]
-        transaction = self._begin(places or [self.world.user_partitions[0]])
-        for place in places or [self.world.user_partitions[0]]:
+        places = [place for place in INPUTS if self.world.schedule.happens(0.7)]
+        transaction = self._begin(places or [INPUTS[0]])
+        for place in places or [INPUTS[0]]:
             await self._produce(place, [each for each in transaction.records if each.partition == place], self.name)
         commits = self.world.schedule.happens(0.7)
         self._identity = await self._coordinate(EndTransaction, self._identity, commits, IMPLICIT_VERSION)

@@ -12,6 +12,7 @@ from eagleray.broker.controller.events import (
     PlanNodes,
     ReassignPartitions,
 )
+from eagleray.broker.groups.events import CommitOffsets, FetchOffsets, OffsetToCommit
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import (
@@ -25,23 +26,34 @@ from eagleray.broker.partitions.events import (
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import scan_batches
 from tests.simulation.cluster.client import Client
+from tests.simulation.cluster.places import INPUTS, OFFSETS, READING_GROUP, SOURCE, TARGET, TRANSFORM_GROUP
 from tests.simulation.schedule import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
 
 
+TALKS_TO_GROUPS = 0.2
+
+
 class Reader(Client):
-    """Reads committed records of one partition from whoever says that it leads, in order, and never goes back."""
+    """Reads committed records of one partition from whoever says that it leads, in order.
+
+    Now and then it commits how far it is, and in each of its lives it goes on from there.
+    """
 
     def __init__(self, world: "World", partition: TopicPartition) -> None:
         super().__init__(world, f"reader of {partition}")
         self.partition = partition
         self.offset = 0
+        self._commits = 0
 
     async def run(self) -> None:
+        await self._find_where_it_was()
         while True:
             await self.think(120)
+            if self.world.schedule.happens(TALKS_TO_GROUPS):
+                await self.chance.choice([self._commit, self._watch_transformer])()
             target = self.leader_of(self.partition) if self.world.schedule.happens(0.8) else self.any_node()
             wanted = (FetchPartition(self.partition, self.offset, 1000),)
             reply = await self.ask(target, Fetch, wanted, Isolation.READ_COMMITTED, 50)
@@ -55,6 +67,33 @@ class Reader(Client):
                 await self._find_the_beginning(target)
             else:
                 await self.look_around()
+
+    async def _find_where_it_was(self) -> None:
+        while True:
+            # It commits outside of transactions, so what is not stable cannot be its own.
+            is_stable = self.world.schedule.happens(0.5)
+            wanted = READING_GROUP, (self.partition,), is_stable
+            reply = await self.ask(self.leader_of(OFFSETS), FetchOffsets, *wanted)
+            if reply is not None and reply.error_code is ErrorCode.NONE:
+                (found,) = reply.offsets
+                if found.error_code is not ErrorCode.NONE:
+                    raise Violation(f"{self.name} cannot know where it was: {found}")
+                self.offset = max(found.offset, 0)
+                return
+            await self.look_around()
+
+    async def _commit(self) -> None:
+        """Try to commit; whether that works is seen later."""
+        self._commits += 1
+        wanted = OffsetToCommit(self.partition, self.offset, metadata=f"{self.name} {self._commits}")
+        reply = await self.ask(self.leader_of(OFFSETS), CommitOffsets, READING_GROUP, (wanted,))
+        if reply is None or reply.error_code is not ErrorCode.NONE:
+            await self.look_around()
+
+    async def _watch_transformer(self) -> None:
+        """Ask how far others are; whether what is said of it can be is looked at where it is said."""
+        is_stable = self.world.schedule.happens(0.7)
+        await self.ask(self.leader_of(OFFSETS), FetchOffsets, TRANSFORM_GROUP, INPUTS, is_stable)
 
     async def _find_the_beginning(self, target: int) -> None:
         """Go on where the log begins, for what comes before that was deleted; nothing else is out of range.
@@ -128,8 +167,9 @@ class Operator(Client):
             "index.interval.bytes": "200",
             "flush": climate.flush.value,
         }
-        topic = NewTopic(self.world.topic, len(self.world.user_partitions), climate.replication_factor, configs)
-        reply = await self._call(controller, CreateTopics, (topic,))
+        source = NewTopic(SOURCE, len(INPUTS), climate.replication_factor, configs)
+        target = NewTopic(TARGET, 1, climate.replication_factor, configs)
+        reply = await self._call(controller, CreateTopics, (source, target))
         done = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
         return reply is not None and all(result.error_code in done for result in reply.results)
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from eagleray.actors.controller import ControllerShell
-from tests.simulation.cluster.watch import TRANSACTIONS
+from tests.simulation.cluster.places import OFFSETS, TRANSACTIONS, USER_PARTITIONS
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.machine import SimulatedMachine
@@ -14,7 +14,8 @@ IN_SYNC = "follower in sync"
 OUT_OF_SYNC = "follower out of sync"
 CONTROLLER = "controller"
 COORDINATOR = "coordinator"
-STATES = (LEADER, IN_SYNC, OUT_OF_SYNC, CONTROLLER, COORDINATOR)
+GROUP_COORDINATOR = "group coordinator"
+STATES = (LEADER, IN_SYNC, OUT_OF_SYNC, CONTROLLER, COORDINATOR, GROUP_COORDINATOR)
 
 
 def cell(fault: str, state: str) -> str:
@@ -36,7 +37,7 @@ class States:
         found = []
         states = [watch.state for watch in self._world.watch.partitions.values() if watch.state is not None]
         kept = [state for state in states if machine.node_id in state.replicas]
-        if any(node.replicas.leader(partition) is not None for partition in self._world.user_partitions):
+        if any(node.replicas.leader(partition) is not None for partition in USER_PARTITIONS):
             found.append(LEADER)
         if any(machine.node_id in state.isr and state.leader != machine.node_id for state in kept):
             found.append(IN_SYNC)
@@ -47,6 +48,8 @@ class States:
             found.append(CONTROLLER)
         if node.replicas.leader(TRANSACTIONS) is not None:
             found.append(COORDINATOR)
+        if node.replicas.leader(OFFSETS) is not None:
+            found.append(GROUP_COORDINATOR)
         return found
 
     def struck(self, fault: str, machine: "SimulatedMachine") -> None:

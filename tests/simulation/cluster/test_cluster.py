@@ -15,14 +15,19 @@ MOST_SEEDS = 400
 
 WHAT_HAPPENS = [
     "client repeats",
-    "crash of a producer",
+    "crash of a Reader",
+    "crash of a TransactionalProducer",
+    "crash of a Transformer",
     "death in the middle of a write",
     "in-sync set grown",
     "in-sync set shrunk",
     "leader elected",
+    "log compacted",
     "message cut off",
     "move asked for",
     "move completed",
+    "offset told: NONE",
+    "offset told: UNSTABLE_OFFSET_COMMIT",
     "partition without a leader",
     "preferred leaders asked for",
     "process ended by its disk",
@@ -31,6 +36,8 @@ WHAT_HAPPENS = [
     "records deleted",
     "transaction aborted",
     "transaction committed",
+    "transform aborted",
+    "transform committed",
 ]
 
 

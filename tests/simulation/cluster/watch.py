@@ -3,30 +3,39 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from eagleray.actors.group_coordinator import GroupCoordinatorShell
+from eagleray.actors.internal_topic import InternalTopic
+from eagleray.actors.messages import WriteGroupMarkers
 from eagleray.actors.not_controller import says_not_controller
 from eagleray.actors.transaction_coordinator import TransactionCoordinatorShell
+from eagleray.actors.transaction_coordinator import _replay as replay_transactions
 from eagleray.broker.controller.events import ChangeIsr, NodeBeat, RegisterNode
 from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.topics import TRANSACTION_STATE
+from eagleray.broker.groups.events import CommitOffsets, CommitTransactionOffsets, FetchOffsets
+from eagleray.broker.groups.log_records import replay as replay_offsets
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.log import AbortedTransaction, PartitionLog
 from eagleray.broker.messages import last_epoch_ended_by
 from eagleray.broker.partitions.events import Produce, WriteMarkers
+from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.broker.transactions.events import AddPartitions, EndTransaction, InitProducerId
 from eagleray.broker.transactions.log_records import replay
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
+from tests.simulation.cluster.compacted_watch import CompactedWatch
 from tests.simulation.cluster.metadata_watch import MetadataWatch
+from tests.simulation.cluster.offsets_watch import OffsetsWatch
 from tests.simulation.cluster.partition_watch import PartitionWatch
+from tests.simulation.cluster.places import COORDINATED, OFFSETS, TRANSACTIONS
 from tests.simulation.schedule import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.machine import SimulatedMachine, SimulatedNode
     from tests.simulation.cluster.world import World
 
-TRANSACTIONS = TopicPartition(TRANSACTION_STATE, 0)
+_GROUP_QUESTIONS = CommitOffsets | CommitTransactionOffsets | FetchOffsets
 
 
 class Watch:
@@ -34,17 +43,24 @@ class Watch:
 
     WATCHED: ClassVar = frozenset(
         {Produce, WriteMarkers, InitProducerId, AddPartitions, EndTransaction, NodeBeat, ChangeIsr, RegisterNode}
+        | {WriteGroupMarkers, CommitOffsets, CommitTransactionOffsets, FetchOffsets}
     )
     """Questions whose answers are looked at."""
 
     def __init__(self, world: "World", partitions: Iterable[TopicPartition]) -> None:
         self._world = world
         self.quorum = MetadataWatch(world)
-        self.partitions = {each: PartitionWatch(each, world.schedule) for each in (*partitions, TRANSACTIONS)}
+        self.fired = world.schedule.fired
+        self.transaction_log = CompactedWatch(TRANSACTIONS, world.schedule, replay_transactions)
+        self.offsets_log = CompactedWatch(OFFSETS, world.schedule, replay_offsets)
+        users = {each: PartitionWatch(each, world.schedule) for each in partitions}
+        self.partitions = users | {TRANSACTIONS: self.transaction_log, OFFSETS: self.offsets_log}
+        self.offsets = OffsetsWatch(self)
         self.decided: dict[tuple[int, int], bool] = {}
         """By a producer's id and epoch: whether the coordinator has decided to commit its transaction."""
         self._identities: dict[str, set[ProducerIdentity]] = {}
-        self._coordinator_epoch = -1
+        self._seen: dict[tuple[int, TopicPartition], tuple[object, ...]] = {}
+        self._coordinator_epochs = dict.fromkeys(COORDINATED, -1)
 
     @property
     def image(self) -> MetadataImage:
@@ -69,7 +85,7 @@ class Watch:
             if not says_not_controller(reply):
                 self.quorum.decides(node.simulated)
             return
-        if reply.error_codes if isinstance(question, WriteMarkers) else reply.error_code:
+        if reply.error_codes if isinstance(question, WriteMarkers | WriteGroupMarkers) else reply.error_code:
             if isinstance(question, Produce):
                 self._world.schedule.fired[f"produce answered: {ErrorCode(reply.error_code).name}"] += 1
             return
@@ -77,8 +93,10 @@ class Watch:
         match question:
             case Produce():
                 self._produced(node, question, reply)
-            case WriteMarkers():
+            case WriteMarkers() | WriteGroupMarkers():
                 self._marked(question)
+            case CommitOffsets() | CommitTransactionOffsets() | FetchOffsets():
+                self._answers_of_group(node, question, reply)
             case AddPartitions() if not any(reply.partition_errors):
                 self._coordinates(node)
             case InitProducerId(transactional_id=str() as name):
@@ -98,22 +116,37 @@ class Watch:
             raise Violation(f"node {node.spec.node_id} acknowledges for {question.partition}, which it does not lead")
         self.partitions[question.partition].acknowledged(node.spec.node_id, leader.leader_epoch, reply.base_offset)
 
-    def _marked(self, question: WriteMarkers) -> None:
+    def _marked(self, question: WriteMarkers | WriteGroupMarkers) -> None:
         for marker in question.markers:
             key = marker.producer.producer_id, marker.producer.epoch, marker.commit
             for partition in marker.partitions:
                 if key not in self.partitions[partition].markers:
                     raise Violation(f"{marker} is said to be written to {partition}, where it is not for good")
+                if partition == OFFSETS:
+                    self.offsets.answers_marker(*key[:2], commits=marker.commit)
 
     def _coordinates(self, node: "SimulatedNode") -> None:
-        """A coordinator says that something is so; no earlier one may do that after it."""
         coordinator = node.simulated.shell(TransactionCoordinatorShell)
         assert coordinator is not None
-        topic = coordinator._topic
-        epoch = topic._epochs.get(0, topic._ended_epochs.get(0, -1))
-        if epoch < self._coordinator_epoch:
-            raise Violation(f"a coordinator of epoch {epoch} answers, after one of {self._coordinator_epoch} did")
-        self._coordinator_epoch = epoch
+        self._coordinates_at(TRANSACTIONS, coordinator._topic)
+
+    def _coordinates_at(self, partition: TopicPartition, topic: InternalTopic) -> None:
+        """A coordinator says that something is so; no earlier one may do that after it."""
+        epoch, newest = topic._epochs.get(0, topic._ended_epochs.get(0, -1)), self._coordinator_epochs[partition]
+        if epoch < newest:
+            raise Violation(f"a coordinator of {partition} at epoch {epoch} answers, after one of {newest} did")
+        self._coordinator_epochs[partition] = epoch
+
+    def _answers_of_group(self, node: "SimulatedNode", question: _GROUP_QUESTIONS, reply: Any) -> None:
+        if getattr(reply, "partition_errors", ()):
+            raise Violation(f"{question} was answered by {reply}")
+        coordinator = node.simulated.shell(GroupCoordinatorShell)
+        assert coordinator is not None
+        self._coordinates_at(OFFSETS, coordinator._topic)
+        if isinstance(question, FetchOffsets):
+            self.offsets.answers_fetch(question, reply)
+        else:
+            self.offsets.answers_commit(question)
 
     def was_read(self, partition: TopicPartition, batch: RecordBatch, aborted: Iterable[AbortedTransaction]) -> None:
         """A consumer that reads committed records was given a batch, and whose records to leave out."""
@@ -146,6 +179,8 @@ class Watch:
             if log is None:
                 continue
             replica = node.replicas._replicas.get(partition)
+            if not self._is_news(machine, partition, log, replica):
+                continue
             watch.look_at(machine.node_id, node.incarnation, log, replica, is_rotten=machine.disk.is_rotten)
             if watch.new:
                 self._committed(watch)
@@ -153,9 +188,36 @@ class Watch:
             else:
                 self._check_in_sync(machine, partition, log)
 
+    def _is_news(
+        self,
+        machine: "SimulatedMachine",
+        partition: TopicPartition,
+        log: PartitionLog,
+        replica: PartitionReplica | None,
+    ) -> bool:
+        """Whether there is something about a replica that was not so when it was last looked at."""
+        registered, node = self.image.nodes.get(machine.node_id), machine.node
+        assert node is not None
+        now = (
+            log,
+            log.segments[0],
+            (log.log_start_offset, log.high_watermark, log.log_end_offset, log.cleaned_up_to),
+            replica,
+            None if replica is None else (replica.leader, replica.leader_epoch),
+            (node.incarnation, None if registered is None else registered.incarnation),
+        )
+        place = machine.node_id, partition
+        if self._seen.get(place) == now:
+            return False
+        self._seen[place] = now
+        return True
+
     def _committed(self, watch: PartitionWatch) -> None:
         new, watch.new = watch.new, []
-        if watch.partition != TRANSACTIONS:
+        if watch is self.offsets_log:
+            for base_offset in new:
+                self.offsets.committed(self.offsets_log.batches[base_offset])
+        if watch is not self.transaction_log:
             return
         for base_offset in new:
             for record in watch.records[base_offset]:

@@ -1,11 +1,14 @@
 """A whole cluster in one process: real nodes on simulated machines, clients, and what goes wrong, from one seed."""
 
+import contextlib
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 from eagleray.actors import logs
 from eagleray.actors.spec import NodeSpec
+from eagleray.broker.controller import planning
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import PartitionLog
 from tests.simulation.cluster.climate import Climate
@@ -15,20 +18,35 @@ from tests.simulation.cluster.lanes import Asked, Replied
 from tests.simulation.cluster.loop import Clock
 from tests.simulation.cluster.machine import DATA, SimulatedMachine
 from tests.simulation.cluster.partition_watch import is_damaged
+from tests.simulation.cluster.places import (
+    COORDINATED,
+    INPUTS,
+    READING_GROUP,
+    TRANSACTIONS,
+    TRANSFORM_GROUP,
+    USER_PARTITIONS,
+)
 from tests.simulation.cluster.producers import IdempotentProducer, Producer, TransactionalProducer
 from tests.simulation.cluster.reader import Operator, Reader
 from tests.simulation.cluster.states import States
-from tests.simulation.cluster.watch import TRANSACTIONS, Watch
+from tests.simulation.cluster.transformer import Transformer
+from tests.simulation.cluster.watch import Watch
 from tests.simulation.network import Network, Weather
 from tests.simulation.schedule import Schedule, Violation
 
 TROUBLED_MS = 8000
 HEALED_MS = 60_000
+LOOK_INTERVAL_MS = 20
 SCRUB_INTERVAL_MS = 400
+COMPACTION_INTERVAL_MS = 500
+STEP_BYTES = 6000
+INTERNAL_CONFIGS = {"segment.bytes": "1024", "min.cleanable.dirty.ratio": "0.2", "index.interval.bytes": "200"}
 BEGINNING_MS = 60_000
-ROLES = ("controller", "allocator", "coordinator", "markers", "leader")
+ROLES = ("controller", "allocator", "coordinator", "groups", "markers", "leader")
 SETTINGS = {
     "transaction.state.log.num.partitions": "1",
+    "offsets.topic.num.partitions": "1",
+    "min.insync.replicas": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "leader.imbalance.check.interval.seconds": "3",
     "replica.lag.time.max.ms": "400",
@@ -46,10 +64,7 @@ SETTINGS = {
 
 
 class World:
-    """One simulated cluster, with three voters, two partitions of users' and one of transactions."""
-
-    topic = "orders"
-    user_partitions = (TopicPartition(topic, 0), TopicPartition(topic, 1))
+    """One simulated cluster: three voters, three partitions of users', one of transactions and one of offsets."""
 
     def __init__(self, seed: int) -> None:
         self.schedule = Schedule(seed)
@@ -58,20 +73,21 @@ class World:
         self.network.dropped = self._dropped
         self.touched: set[int] = set()
         self._violation: BaseException | None = None
-        self.watch = Watch(self, self.user_partitions)
+        self.watch = Watch(self, USER_PARTITIONS)
         node_ids = [100 * number for number in range(self.climate.nodes)]
         self.controllers = tuple(node_ids[:3])
         self.machines = {node_id: self._machine(node_id) for node_id in node_ids}
         self.states = States(self)
         self.network.struck = self.states.struck_sender
         self.operator = Operator(self)
-        self.readers = [Reader(self, partition) for partition in self.user_partitions]
+        self.readers = [Reader(self, partition) for partition in USER_PARTITIONS]
         each = self.climate.transactions
         self.producers: list[Producer] = [
             IdempotentProducer(self, "idempotent", 2 * each),
             TransactionalProducer(self, "transfer-1", each),
             TransactionalProducer(self, "transfer-2", each),
         ]
+        self.transformer = Transformer(self)
         self.faults = Faults(self)
 
     def _machine(self, node_id: int) -> SimulatedMachine:
@@ -123,7 +139,7 @@ class World:
         self.schedule.after(self.schedule.chance.randint(20, 1200), notice)
 
     def _clients(self) -> list[Any]:
-        return [self.operator, *self.readers, *self.producers]
+        return [self.operator, *self.readers, *self.producers, self.transformer]
 
     # Running
 
@@ -164,7 +180,9 @@ class World:
         while not is_so():
             if self.schedule.now_ms > until_ms:
                 raise Violation(f"the world {complaint}: {self._where()}")
-            self._step()
+            next_look_ms = self.schedule.now_ms + LOOK_INTERVAL_MS
+            while self.schedule.now_ms < next_look_ms:
+                self._step()
 
     def _step(self) -> None:
         self.schedule.step()
@@ -203,7 +221,31 @@ class World:
             logs = [machine.log_of(partition) for machine in self.keepers(partition)]
             if not all(log is not None and self._is_at_end(partition, log) for log in logs):
                 return False
-        return all(reader.offset == self.watch.partitions[reader.partition].committed_end for reader in self.readers)
+        return all(map(self._has_read_all, self.readers)) and self._has_transformed_all() and self._is_coordinated()
+
+    def _has_read_all(self, reader: Reader) -> bool:
+        end = self.watch.partitions[reader.partition].committed_end
+        return reader.offset == end == self.watch.offsets.offset_of(READING_GROUP, reader.partition)
+
+    def _has_transformed_all(self) -> bool:
+        return all(
+            self.watch.offsets.offset_of(TRANSFORM_GROUP, each) == self.watch.partitions[each].committed_end
+            for each in INPUTS
+        )
+
+    def _is_coordinated(self) -> bool:
+        """Whether whoever leads a coordinator's partition has loaded it, and nobody else believes to lead it."""
+        for partition in COORDINATED:
+            state = self.watch.partitions[partition].state
+            assert state is not None, "it was there when the world began"
+            believed = {
+                machine.node_id: epoch
+                for machine in self.machines.values()
+                if (epoch := machine.coordinates_at(partition)) is not None
+            }
+            if believed != {state.leader: state.leader_epoch}:
+                return False
+        return True
 
     def _shows_rot(self, machine: SimulatedMachine) -> bool:
         """Whether something has rotted that is still part of a log; what was deleted before may lie in its files."""
@@ -226,17 +268,42 @@ class World:
             places.append(f"{partition}: {watch.state}, committed {watch.committed_end}, logs {logs}")
         done = {client.name: client.is_done for client in self.producers}
         read = {reader.name: reader.offset for reader in self.readers}
+        offsets = {key: values[-1] for key, values in self.watch.offsets.values.items()}
+        believed = {
+            machine.node_id: [machine.coordinates_at(partition) for partition in COORDINATED]
+            for machine in self.machines.values()
+        }
         nodes = {
             machine.node_id: (machine.is_up, machine.node is not None and machine.node.is_registered)
             for machine in self.machines.values()
         }
-        return "; ".join([*places, f"producers {done}", f"readers {read}", f"nodes {nodes}"])
+        return "; ".join(
+            [
+                *places,
+                f"producers {done}",
+                f"readers {read}",
+                f"offsets {offsets}",
+                f"coordinators {believed}",
+                f"nodes {nodes}",
+            ]
+        )
+
+
+@contextlib.contextmanager
+def quick_housekeeping() -> Iterator[None]:
+    """Have logs looked after all the time: scrubbed, and compacted a few records at a time as soon as that can be."""
+    intervals = {"SCRUB_INTERVAL_MS": SCRUB_INTERVAL_MS, "CHECKPOINT_INTERVAL_MS": COMPACTION_INTERVAL_MS}
+    with (
+        mock.patch.multiple(logs, STEP_BYTES=STEP_BYTES, **intervals),
+        mock.patch.dict(planning._INTERNAL_CONFIGS, INTERNAL_CONFIGS),
+    ):
+        yield
 
 
 def simulate_cluster(seed: int) -> Counter[str]:
     """Run the world of a seed; whatever is wrong raises, with the seed."""
     try:
-        with mock.patch.object(logs, "SCRUB_INTERVAL_MS", SCRUB_INTERVAL_MS):
+        with quick_housekeeping():
             return World(seed).run()
     except Exception as error:
         raise Violation(f"seed {seed}: {type(error).__name__}: {error}") from error

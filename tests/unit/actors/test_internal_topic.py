@@ -47,9 +47,13 @@ class OneReplica:
 
 
 class Coordinator:
-    def __init__(self, leader):
+    """What a coordinator's shell is told, and by `admit` its machine."""
+
+    def __init__(self, leader, lease=None):
         self.posted, self.failures = [], []
         self.replicas = OneReplica(leader)
+        if lease is not None:
+            self.replicas.lease = lease
         host = SimpleNamespace(
             spec=SimpleNamespace(node_id=1),
             loop=asyncio.get_running_loop(),
@@ -70,6 +74,11 @@ class Coordinator:
         )
         self.topic.metadata_changed()
 
+    def told(self):
+        """What its machine knows after a turn."""
+        posted, self.posted[:] = [*self.posted], []
+        return self.topic.admit(posted)
+
 
 @pytest.fixture
 def leader():
@@ -77,26 +86,33 @@ def leader():
     return leader_of(write(open_log(), 0, 0), STATE)
 
 
+def replicated(leader):
+    """Let all followers have what the leader has."""
+    for node_id, push in pushes_in(leader.learn(STATE, LIVES, NOW_MS)).items():
+        leader.push_answered(has_all(push, node_id), NOW_MS)
+    return leader
+
+
 def test_what_is_replicated_is_loaded(leader):
     async def load():
-        coordinator = Coordinator(leader)
+        coordinator = Coordinator(leader, held_lease())
         await asyncio.sleep(0.05)
-        assert coordinator.posted == [("assigned", 0, 1)]
-        for node_id, push in pushes_in(leader.learn(STATE, LIVES, NOW_MS)).items():
-            leader.push_answered(has_all(push, node_id), NOW_MS)
+        assert coordinator.told() == [("assigned", 0, 1)]
+        replicated(leader)
         await asyncio.sleep(0.05)
         coordinator.topic.close()
         return coordinator
 
     coordinator = asyncio.run(load())
-    assert coordinator.posted == [("assigned", 0, 1), ("loaded", 0, 1, 2)]
+    assert coordinator.told() == [("loaded", 0, 1, 2)]
     assert not coordinator.failures
 
 
 def test_a_leader_that_resigns_before_it_knows_what_is_replicated_loads_nothing_and_goes_on(leader):
     async def load():
-        coordinator = Coordinator(leader)
+        coordinator = Coordinator(leader, held_lease())
         await asyncio.sleep(0.05)
+        assert coordinator.told() == [("assigned", 0, 1)]
         leader.resign()
         coordinator.replicas.leading = None
         await asyncio.sleep(0.05)
@@ -106,7 +122,7 @@ def test_a_leader_that_resigns_before_it_knows_what_is_replicated_loads_nothing_
         return coordinator
 
     coordinator = asyncio.run(load())
-    assert coordinator.posted == [("assigned", 0, 1), ("resigned", 0, 1)]
+    assert coordinator.told() == [("resigned", 0, 1)]
     assert not coordinator.failures
 
 
@@ -123,7 +139,6 @@ def test_a_log_that_its_disk_has_damaged_is_given_up_and_the_process_goes_on():
         return coordinator
 
     coordinator = asyncio.run(load())
-    assert coordinator.posted == [("assigned", 0, 1)]
     assert coordinator.replicas.damaged_partitions == [PARTITION]
     assert not coordinator.failures
 
@@ -131,11 +146,57 @@ def test_a_log_that_its_disk_has_damaged_is_given_up_and_the_process_goes_on():
 def test_nothing_reaches_a_coordinator_while_another_may_have_taken_over(leader):
     async def ask():
         coordinator = Coordinator(leader)
-        topic, admitted = coordinator.topic, []
+        topic, admitted = coordinator.topic, [coordinator.told()]
         admitted.append(topic.admit(["first"]))
         coordinator.replicas.lease = held_lease()
         admitted.append(topic.admit(["second"]))
         topic.close()
         return admitted
 
-    assert asyncio.run(ask()) == [[], ["first", "second"]]
+    assert asyncio.run(ask()) == [[], [], [("assigned", 0, 1), "first", "second"]]
+
+
+def test_a_partition_that_is_lost_before_the_lease_holds_is_not_begun_with_afterwards(leader):
+    async def lose():
+        coordinator = Coordinator(leader)
+        topic, told = coordinator.topic, [coordinator.told()]
+        topic.admit(["question"])
+        topic.resigned(PARTITION, leader)
+        coordinator.replicas.lease = held_lease()
+        told.append(coordinator.told())
+        topic.close()
+        return told
+
+    assert asyncio.run(lose()) == [[], [("resigned", 0, 1), "question"]]
+
+
+def test_a_partition_that_is_lost_while_its_beginning_waits_for_a_turn_is_not_begun_with(leader):
+    async def lose():
+        coordinator = Coordinator(leader)
+        topic = coordinator.topic
+        topic.admit(["question"])
+        topic.resigned(PARTITION, leader)
+        coordinator.replicas.lease = held_lease()
+        told = coordinator.told()
+        topic.close()
+        return told
+
+    assert asyncio.run(lose()) == [("resigned", 0, 1), "question"]
+
+
+def test_whoever_asked_before_a_partition_was_lost_is_not_answered_when_the_lease_holds_again(leader):
+    async def lose():
+        coordinator = Coordinator(leader, held_lease())
+        topic = coordinator.topic
+        coordinator.told()
+        coordinator.replicas.lease = Lease(CONFIG)
+        # It is asked and has not had its turn yet.
+        coordinator.posted.append("question")
+        topic.resigned(PARTITION, leader)
+        told = [coordinator.told()]
+        coordinator.replicas.lease = held_lease()
+        told.append(coordinator.told())
+        topic.close()
+        return told
+
+    assert asyncio.run(lose()) == [[], [("resigned", 0, 1), "question"]]

@@ -42,6 +42,33 @@ def test_a_bit_that_has_changed_is_found(position):
         scrub(log)
 
 
+@pytest.mark.parametrize("number", [0, 1, -2], ids=["first", "second", "last closed"])
+def test_a_segment_that_has_lost_its_end_is_found(number):
+    """What is left is whole: a disk said that it had flushed the rest, and had not when the machine lost its power."""
+    disk = SimulatedDisk()
+    log = log_of_segments(disk)
+    segment = log.segments[number]
+    last = segment.last_location()
+    segment.truncate(last.position)
+    with pytest.raises(LogDamaged):
+        scrub(log)
+
+
+def test_what_compaction_leaves_is_whole():
+    disk = SimulatedDisk()
+    config = LogConfig(segment_bytes=1024, cleanup_compact=True, cleanup_delete=False, min_cleanable_dirty_ratio=0)
+    log = PartitionLog.open(disk, "/log", config, now_ms=NOW_MS)
+    for number in range(60):
+        log.append([data_batch(value=b"v" * 100, keys=[b"%d" % (number % 7)])], leader_epoch=0, now_ms=NOW_MS)
+    log.advance_high_watermark(log.log_end_offset)
+    compaction = log.compaction(NOW_MS)
+    assert compaction is not None
+    while compaction.step():
+        pass
+    assert log.cleaned_up_to > 0
+    assert scrub(log) < log.active_segment.base_offset
+
+
 def test_a_disk_that_does_not_answer_has_damaged_nothing():
     disk = SimulatedDisk()
     log = log_of_segments(disk)

@@ -159,6 +159,38 @@ def test_with_flush_commit_everything_is_on_stable_storage_before_the_answer() -
     assert ours.recovery_point == 2
 
 
+# Where the leader has compacted its log
+
+
+def copied(*places: tuple[int, int]) -> PartitionLog:
+    """A log that was copied from a compacted one, by the offsets and epochs of what was left."""
+    log = open_log()
+    for offset, epoch in places:
+        log.append_replicated([data_batch(base_offset=offset, leader_epoch=epoch)], now_ms=NOW_MS)
+    return log
+
+
+def test_what_the_leader_has_compacted_away_is_no_place_for_records_of_another() -> None:
+    """What differs lies where the leader has nothing any more, before the first of its batches that is new."""
+    theirs, ours = copied((0, 1), (3, 3)), write(open_log(), 1, 2, 2)
+    answer = follower_of(ours).push(push_of(theirs, 1, epoch=3), NOW_MS)
+    assert (answer.error_code, answer.end_offset) == (ErrorCode.NONE, 4)
+    assert everything(ours) == everything(theirs)
+
+
+@pytest.mark.parametrize("is_recovered", [False, True], ids=["copied", "and recovered without its epochs"])
+def test_an_epoch_is_not_taken_to_last_until_the_next_that_compaction_has_left(is_recovered: bool) -> None:
+    """Where the first records of an epoch are gone, nobody can tell where the one before it ended."""
+    theirs, ours = copied((0, 1), (3, 3), (4, 3)), write(open_log(), 1, 1, 1)
+    if is_recovered:
+        theirs._file_system.remove("/log/leader-epoch-checkpoint")
+        theirs = PartitionLog.open(theirs._file_system, "/log", theirs.config, now_ms=NOW_MS)
+    leader = leader_of(theirs, epoch=4)
+    push = pushes_in(leader.learn(leader.state, LIVES, NOW_MS))[2]
+    catch_up(leader, follower_of(ours), 2, push)
+    assert everything(ours) == everything(theirs)
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
