@@ -40,6 +40,10 @@ _EARLY_PUSH_MS: Final = 500
 """How long a push waits for the metadata that say what it is about."""
 
 
+_OPENING_MS: Final = 20
+"""How long a tick goes on to open logs for which nobody waits."""
+
+
 class LeadingRole(Protocol):
     """A role that leads partitions, as its replicas see it."""
 
@@ -62,7 +66,8 @@ class Replicas:
     Owns: the logs, a `PartitionReplica` for each in this life of the node, and the heartbeats that let its leaders
     acknowledge. A log of a user's partition is opened when the node is to keep it. One of an internal topic, of which
     there are many that are never used, is opened when it has files, somebody writes to it, a leader pushes to it, or a
-    replica of it has to catch up. What cannot be opened is tried again with every tick.
+    replica of it has to catch up; the last is done little by little, as there may be hundreds. What cannot be opened is
+    tried again with every tick.
     A log that fails gives up this life of the node, and so does one that its disk has damaged; the next life tells what
     that costs (`Failures`), and the other partitions have lost nothing by it. What is damaged is dropped as soon as
     nobody counts on it any more, and copied anew from the leader.
@@ -79,7 +84,7 @@ class Replicas:
         self._replicas: dict[TopicPartition, PartitionReplica] = {}
         self._led: dict[TopicPartition, ReplicationLeader] = {}
         self._pushing: dict[TopicPartition, None] = {}
-        self._unopened: set[TopicPartition] = set()
+        self._unopened: dict[TopicPartition, None] = {}
         self._early: list[tuple[int, PushRecords]] = []
         self._rules: dict[str, tuple[dict[str, str], int]] = {}
         self.failures = Failures(self.logs)
@@ -131,7 +136,7 @@ class Replicas:
                 self._drop(partition, is_on_machine=self._is_on_machine(partition, image))
             elif was is None or was.configs != now.configs:
                 self._reconfigure(partition, now)
-        self._unopened &= kept.keys()
+        self._unopened = {partition: None for partition in self._unopened if partition in kept}
         same_nodes = previous.nodes == image.nodes
         for partition, state in kept.items():
             if partition not in self._replicas:
@@ -149,11 +154,16 @@ class Replicas:
             self.failed(partition)
 
     def _begin_if_due(self, partition: TopicPartition, state: PartitionImage) -> None:
-        is_due = not self._is_lazy(partition.topic) or self.logs.has_files(partition)
-        # Whoever has to catch up with an empty log has to be told so.
-        is_due = is_due or (state.leader == self._host.spec.node_id and len(state.isr) < len(state.replicas))
-        if is_due and not self._try_to_begin(partition):
-            self._unopened.add(partition)
+        if not self._is_lazy(partition.topic) or self.logs.has_files(partition):
+            if not self._try_to_begin(partition):
+                self._unopened[partition] = None
+        elif state.leader == self._host.spec.node_id and self._has_to_catch_up(state):
+            # Making a log takes as long as a hundred writes to it, and there is no hurry.
+            self._unopened[partition] = None
+
+    def _has_to_catch_up(self, state: PartitionImage) -> bool:
+        """Whether somebody is there who is not in sync: also with an empty log, it has to be told so to be."""
+        return any(node_id in self._host.image.nodes for node_id in state.replicas if node_id not in state.isr)
 
     def _try_to_begin(self, partition: TopicPartition) -> bool:
         try:
@@ -178,7 +188,7 @@ class Replicas:
             partition, host.spec.node_id, host.incarnation, log, lease=self.lease, config=self._config
         )
         self._replicas[partition] = replica
-        self._unopened.discard(partition)
+        self._unopened.pop(partition, None)
         self._learn(partition, topic.partitions[partition.partition])
         return replica
 
@@ -351,8 +361,7 @@ class Replicas:
         steady_ms = host.steady_ms()
         if self._early:
             self._refuse_early_pushes(steady_ms)
-        for partition in sorted(self._unopened):
-            self._try_to_begin(partition)
+        self._open_some(steady_ms)
         for partition in [*self._pushing]:
             self._tell(partition, lambda leader: leader.tick(steady_ms))
         self._heartbeats.tick(steady_ms, self._resigned)
@@ -364,6 +373,15 @@ class Replicas:
             damaged = self.logs.scrub(host.now_ms())
             if damaged is not None:
                 self.damaged(damaged)
+
+    def _open_some(self, steady_ms: int) -> None:
+        """Open what is to be opened, for as long as others can wait; what fails is tried again after the rest."""
+        for partition in [*self._unopened]:
+            del self._unopened[partition]
+            if not self._try_to_begin(partition):
+                self._unopened[partition] = None
+            if self._host.steady_ms() - steady_ms >= _OPENING_MS:
+                return
 
     def _refuse_early_pushes(self, steady_ms: int) -> None:
         for until_ms, message in self._early:
