@@ -98,6 +98,9 @@ class _Opening:
             remove_bookmark(self._file_system, self._directory)
             self._load_producers(self.segments[first].base_offset)
             self._scan_from(first)
+            # The last process may have died while it cut the file, which takes the bookmark first. What is seen to be
+            # cut must not come back with the next loss of power.
+            self.segments[-1].flush()
         self._forget_behind_end()
 
     def begin_anew_below_start(self) -> None:

@@ -60,7 +60,8 @@ def check_against_whole_scan(driver: LogDriver) -> None:
     assert epochs_of(whole) == epochs_of(log)
     assert aborted_in(whole) == aborted_in(log)
     whole.advance_high_watermark(log.high_watermark)
-    assert whole.last_stable_offset == log.last_stable_offset
+    # A bookmark knows which decisions of earlier segments are not replicated, and a snapshot does not.
+    assert log.last_stable_offset <= whole.last_stable_offset
     if currently_in_test_context():
         event("went on from a bookmark")
 

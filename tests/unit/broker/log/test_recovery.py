@@ -295,6 +295,22 @@ def test_what_was_cut_does_not_come_back_between_what_was_written_after(open_log
     assert b"old" not in everything(open_log())
 
 
+def test_a_cut_that_a_process_has_seen_stays_cut(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    """A process died between cutting the file and flushing the cut; another has seen what was left, and went on."""
+    log = open_log()
+    append(log, data_batch(), data_batch(value=b"old"))
+    log.flush()
+    log.write_checkpoint()
+    log.write_bookmark()
+    cut = Fault(Outcome.KILL, on=Operation.TRUNCATE, path_ending=".log", done_bytes=1)
+    with disk.injected(cut), pytest.raises(ProcessKilled):
+        log.truncate(1, now_ms=NOW_MS)
+    disk.crash_process()
+    assert open_log().log_end_offset == 1
+    disk.lose_power(nothing)
+    assert open_log().log_end_offset == 1
+
+
 def test_a_segment_that_comes_back_from_below_the_start_does_no_harm(open_log: OpenLog, disk: SimulatedDisk) -> None:
     """Its removal was not flushed, and neither were its batches: it is torn, and the rest of the log is not."""
     log = open_log(**SMALL)
