@@ -13,7 +13,7 @@ from eagleray.broker.log.availability import Availability
 from eagleray.broker.log.compaction import Compaction
 from eagleray.broker.log.compaction_plan import plan_compaction
 from eagleray.broker.log.config import Flush, LogConfig
-from eagleray.broker.log.errors import CompactionFailed, LogOffline, LogWriteFailed, OffsetOutOfRange
+from eagleray.broker.log.errors import CompactionFailed, LogDamaged, LogOffline, LogWriteFailed, OffsetOutOfRange
 from eagleray.broker.log.metadata import LogMetadata
 from eagleray.broker.log.offset_map import DEFAULT_MAX_KEYS, OffsetMap
 from eagleray.broker.log.opening import OpenedFiles, open_files
@@ -217,7 +217,7 @@ class PartitionLog(ReadableLog):
         return self.log_start_offset
 
     def truncate(self, to_offset: int, *, now_ms: int) -> None:
-        """Drop everything at or behind an offset: a follower's tail that its new leader does not have."""
+        """Drop everything at or behind an offset, a follower's tail. LogDamaged where what should stay is gone too."""
         self._availability.require()
         to_offset = max(to_offset, self.log_start_offset)
         if to_offset >= self.log_end_offset:
@@ -225,6 +225,12 @@ class PartitionLog(ReadableLog):
         with self._availability.or_offline("truncating"):
             self._truncate(to_offset)
             self._rewind(now_ms)
+        if self.recovery.cut_bytes:
+            # The last segment was a closed one, and its disk has damaged it. Whoever opens the log again sees that by
+            # where it should end.
+            self.log_end_offset = to_offset
+            self._availability.end()
+            raise LogDamaged(f"{self._directory}: what was to stay before offset {to_offset} is damaged")
         self.high_watermark = min(self.high_watermark, self.log_end_offset)
 
     def _truncate(self, to_offset: int) -> None:

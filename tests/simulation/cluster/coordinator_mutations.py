@@ -1,12 +1,11 @@
 """Coordinators with one rule broken, and compactions of what they keep."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from eagleray.actors.internal_topic import InternalTopic, _Begun, _Ended
+from eagleray.actors.internal_topic import InternalTopic
 from eagleray.broker.groups import requests
 from eagleray.broker.groups.shards import Shard
 from eagleray.broker.groups.state import OffsetsState, StoredOffset
@@ -16,9 +15,6 @@ from eagleray.broker.log.offset_map import OffsetMap, _name_of
 from eagleray.broker.log.partition_log import PartitionLog
 from eagleray.broker.log.readable_log import ReadableLog
 from eagleray.broker.messages import Message
-from eagleray.broker.replication.follower import ReplicationFollower
-from eagleray.broker.replication.replica import PartitionReplica
-from eagleray.protocol.records import RecordBatch
 from tests.simulation.cluster.places import OFFSETS, TRANSACTIONS
 
 # What coordinators make of their logs
@@ -37,25 +33,6 @@ def _coordinating_at_once(topic: str) -> AbstractContextManager[Any]:
         return now
 
     return mock.patch.object(InternalTopic, "replicate", replicate)
-
-
-@contextlib.contextmanager
-def _hearing_in_any_order() -> Iterator[None]:
-    """A coordinator that hears of a loss before it hears of what it has lost, if it was without a lease."""
-
-    def resign(self: InternalTopic, number: int) -> None:
-        epoch = self._ended_epochs[number] = self._epochs.pop(number)
-        event = self._resigned(number, epoch)
-        if self._held:
-            self._held.insert(0, event)
-        else:
-            self._post(event)
-
-    def in_order(self: InternalTopic, events: list[Any]) -> list[Any]:
-        return [event.event if type(event) in (_Begun, _Ended) else event for event in events]
-
-    with mock.patch.multiple(InternalTopic, _resign=resign, _in_order=in_order):
-        yield
 
 
 # Offsets of transactions
@@ -118,26 +95,12 @@ def _compacting_what_may_be_undone() -> AbstractContextManager[Any]:
     return mock.patch.object(compaction_plan, "_find_cleanable", find)
 
 
-class FollowerThatLeavesGapsAlone(ReplicationFollower):
-    """Cuts off only what lies behind the leader's next batch, and not where the leader has nothing any more."""
-
-    def _append(self, batches: Sequence[RecordBatch], base_offset: int, now_ms: int) -> int:
-        agreed_offset = self.agreed_offset
-        new = next((batch.header.base_offset for batch in batches if not self._has(batch)), agreed_offset)
-        self.agreed_offset = max(agreed_offset, new)
-        return super()._append(batches, base_offset, now_ms)
-
-
 COORDINATOR_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "coordinator that answers at once": lambda: _coordinating_at_once(TRANSACTIONS.topic),
     "group coordinator that answers at once": lambda: _coordinating_at_once(OFFSETS.topic),
-    "coordinator that hears of its losses first": _hearing_in_any_order,
     "offsets that count before their marker": _showing_pending_offsets,
     "offsets of an aborted transaction that count": _applying_aborted_offsets,
     "unstable offsets that are told": _telling_unstable_offsets,
     "compaction that drops the newest of a key": _dropping_the_newest,
     "compaction of what may be undone": _compacting_what_may_be_undone,
-    "follower that leaves gaps alone": lambda: mock.patch.object(
-        PartitionReplica, "follower_type", FollowerThatLeavesGapsAlone
-    ),
 }

@@ -12,6 +12,7 @@ from eagleray.actors.transaction_coordinator import TransactionCoordinatorShell
 from eagleray.broker.controller.losses import NO_LOSS
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogError, PartitionLog
+from eagleray.broker.log.names import TRANSACTION_INDEX_SUFFIX
 from eagleray.broker.messages import Message
 from eagleray.broker.quorum.ballot import read_ballot
 from tests.simulation.cluster.lanes import Endpoint, SimulatedPeers
@@ -133,8 +134,12 @@ class SimulatedMachine:
         return read_ballot(self.disk, f"{DATA}/logs/{METADATA_PARTITION}/quorum-state").is_whole
 
     def lies_about(self, path: str) -> bool:
-        """What a lying disk may lie about: a quorum rests on what its voters have flushed, and on nothing else."""
-        return str(METADATA_PARTITION) not in path
+        """What a lying disk may lie about.
+
+        A quorum rests on what its voters have flushed, and on nothing else. And nothing tells that the list of a closed
+        segment's aborted transactions has lost some of them: it has no checksum, as in Kafka.
+        """
+        return str(METADATA_PARTITION) not in path and TRANSACTION_INDEX_SUFFIX not in path
 
     def log_of(self, partition: TopicPartition) -> PartitionLog | None:
         """The log of a partition, where it is open."""

@@ -9,7 +9,7 @@ from unittest import mock
 
 import msgspec
 
-from eagleray.actors import replicas
+from eagleray.actors import heartbeats
 from eagleray.actors.lives import Life, Lives
 from eagleray.actors.logs import Logs
 from eagleray.actors.metadata_quorum import MetadataQuorum
@@ -23,7 +23,6 @@ from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.quorum.leading import QuorumLeader
 from eagleray.broker.quorum.member import QuorumMember
 from eagleray.broker.replication import electing
-from eagleray.broker.replication.controlling import ReplicationController
 from eagleray.broker.replication.electing import Rules
 from eagleray.broker.replication.follower import ReplicationFollower
 from eagleray.broker.replication.in_sync import InSyncSet
@@ -131,11 +130,6 @@ def _never_in_doubt() -> AbstractContextManager[Any]:
     return mock.patch.object(electing, "_with_newcomer", with_newcomer)
 
 
-def _making_way_at_once() -> AbstractContextManager[Any]:
-    """A controller that takes everybody for alive whose session lasts."""
-    return mock.patch.object(ReplicationController, "has_to_wait", return_value=False)
-
-
 @contextlib.contextmanager
 def _loading_at_once() -> Iterator[None]:
     """A coordinator that loads what is known to be replicated, although more may be."""
@@ -185,7 +179,7 @@ MUTATIONS: dict[str, Mutation] = {
     "leader that does not wait for followers": _leading(LeaderThatDoesNotWait),
     "leader that replies at once": _leading(LeaderThatRepliesAtOnce),
     "leader that takes in too early": _leading(LeaderThatTakesInTooEarly),
-    "lease that never ends": lambda: mock.patch.object(replicas, "Lease", LeaseThatNeverEnds),
+    "lease that never ends": lambda: mock.patch.object(heartbeats, "Lease", LeaseThatNeverEnds),
     "controller that ignores losses": lambda: mock.patch.object(
         controller, "ReplicationController", ControllerThatIgnoresLosses
     ),
@@ -196,7 +190,6 @@ MUTATIONS: dict[str, Mutation] = {
     "failed log that has lost nothing": _failing_without_loss,
     "boot that has lost nothing": _booting_without_loss,
     "disk that is taken at its word": _never_in_doubt,
-    "doubt that does not wait": _making_way_at_once,
     "coordinator that loads at once": _loading_at_once,
     "markers that are answered at once": _answering_markers_at_once,
     "controller that goes on after its lease": _controlling_without_a_lease,

@@ -1,6 +1,7 @@
 """What must always be so with one partition, and the history of it."""
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import msgspec
 
@@ -8,6 +9,7 @@ from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogError, PartitionLog
+from eagleray.broker.log.segment import Segment
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.records import RecordBatch, scan_batches
 from tests.simulation.committed import Committed, committed_of
@@ -218,14 +220,19 @@ def kept_of(batch: RecordBatch) -> Iterator[Kept]:
 
 
 def is_damaged(log: PartitionLog) -> bool:
-    """Whether a log holds what was never written to it."""
+    """Whether a log holds what was never written to it, or lacks the end of a segment."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         scan = scan_batches(log.read_for_replica(offset, max_bytes=READ_BYTES))
         if not scan.batches:
             return True
         offset = scan.batches[-1].header.next_offset
-    return False
+    return any(_lacks_its_end(segment, following) for segment, following in pairwise(log.segments))
+
+
+def _lacks_its_end(segment: Segment, following: Segment) -> bool:
+    last = segment.last_location()
+    return (segment.base_offset if last is None else last.last_offset + 1) != following.base_offset
 
 
 def _contents(log: PartitionLog, start_offset: int) -> tuple[int, bytes]:

@@ -91,9 +91,10 @@ class Reader(Client):
             await self.look_around()
 
     async def _watch_transformer(self) -> None:
-        """Ask how far others are; whether what is said of it can be is looked at where it is said."""
+        """Ask how far others are, anybody who may believe to know; what is said is looked at where it is said."""
         is_stable = self.world.schedule.happens(0.7)
-        await self.ask(self.leader_of(OFFSETS), FetchOffsets, TRANSFORM_GROUP, INPUTS, is_stable)
+        target = self.leader_of(OFFSETS) if self.world.schedule.happens(0.5) else self.any_node()
+        await self.ask(target, FetchOffsets, TRANSFORM_GROUP, INPUTS, is_stable)
 
     async def _find_the_beginning(self, target: int) -> None:
         """Go on where the log begins, for what comes before that was deleted; nothing else is out of range.

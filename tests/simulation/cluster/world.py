@@ -10,27 +10,19 @@ from eagleray.actors import logs
 from eagleray.actors.spec import NodeSpec
 from eagleray.broker.controller import planning
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import PartitionLog
 from tests.simulation.cluster.climate import Climate
 from tests.simulation.cluster.evidence import check_history
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.lanes import Asked, Replied
 from tests.simulation.cluster.loop import Clock
 from tests.simulation.cluster.machine import DATA, SimulatedMachine
-from tests.simulation.cluster.partition_watch import is_damaged
-from tests.simulation.cluster.places import (
-    COORDINATED,
-    INPUTS,
-    READING_GROUP,
-    TRANSACTIONS,
-    TRANSFORM_GROUP,
-    USER_PARTITIONS,
-)
+from tests.simulation.cluster.places import USER_PARTITIONS
 from tests.simulation.cluster.producers import IdempotentProducer, Producer, TransactionalProducer
 from tests.simulation.cluster.reader import Operator, Reader
 from tests.simulation.cluster.states import States
 from tests.simulation.cluster.transformer import Transformer
 from tests.simulation.cluster.watch import Watch
+from tests.simulation.cluster.wellbeing import Wellbeing
 from tests.simulation.network import Network, Weather
 from tests.simulation.schedule import Schedule, Violation
 
@@ -89,6 +81,7 @@ class World:
         ]
         self.transformer = Transformer(self)
         self.faults = Faults(self)
+        self._wellbeing = Wellbeing(self)
 
     def _machine(self, node_id: int) -> SimulatedMachine:
         chance = self.schedule.chance
@@ -171,7 +164,7 @@ class World:
         while self.schedule.now_ms < until_ms and not self._is_idle(until_ms):
             self._step()
         self._heal()
-        self._run_until(self._is_well, HEALED_MS, "was healed and did not become well")
+        self._run_until(self._wellbeing.is_well, HEALED_MS, "was healed and did not become well")
         self.watch.finish()
         check_history(self)
 
@@ -179,7 +172,7 @@ class World:
         until_ms = self.schedule.now_ms + longest_ms
         while not is_so():
             if self.schedule.now_ms > until_ms:
-                raise Violation(f"the world {complaint}: {self._where()}")
+                raise Violation(f"the world {complaint}: {self._wellbeing.describe()}")
             next_look_ms = self.schedule.now_ms + LOOK_INTERVAL_MS
             while self.schedule.now_ms < next_look_ms:
                 self._step()
@@ -208,85 +201,6 @@ class World:
             machine.start()
         for client in self._clients():
             client.start()
-
-    def _is_well(self) -> bool:
-        if not all(producer.is_done for producer in self.producers):
-            return False
-        if any(machine.disk.is_rotten and self._shows_rot(machine) for machine in self.machines.values()):
-            return False
-        for partition, watch in self.watch.partitions.items():
-            state = watch.state
-            if state is None or state.removing or set(state.isr) != set(state.replicas):
-                return False
-            logs = [machine.log_of(partition) for machine in self.keepers(partition)]
-            if not all(log is not None and self._is_at_end(partition, log) for log in logs):
-                return False
-        return all(map(self._has_read_all, self.readers)) and self._has_transformed_all() and self._is_coordinated()
-
-    def _has_read_all(self, reader: Reader) -> bool:
-        end = self.watch.partitions[reader.partition].committed_end
-        return reader.offset == end == self.watch.offsets.offset_of(READING_GROUP, reader.partition)
-
-    def _has_transformed_all(self) -> bool:
-        return all(
-            self.watch.offsets.offset_of(TRANSFORM_GROUP, each) == self.watch.partitions[each].committed_end
-            for each in INPUTS
-        )
-
-    def _is_coordinated(self) -> bool:
-        """Whether whoever leads a coordinator's partition has loaded it, and nobody else believes to lead it."""
-        for partition in COORDINATED:
-            state = self.watch.partitions[partition].state
-            assert state is not None, "it was there when the world began"
-            believed = {
-                machine.node_id: epoch
-                for machine in self.machines.values()
-                if (epoch := machine.coordinates_at(partition)) is not None
-            }
-            if believed != {state.leader: state.leader_epoch}:
-                return False
-        return True
-
-    def _shows_rot(self, machine: SimulatedMachine) -> bool:
-        """Whether something has rotted that is still part of a log; what was deleted before may lie in its files."""
-        logs = [log for each in self.watch.partitions if (log := machine.log_of(each)) is not None]
-        return any(is_damaged(log) for log in logs)
-
-    def _is_at_end(self, partition: TopicPartition, log: PartitionLog) -> bool:
-        end = self.watch.partitions[partition].committed_end
-        is_stable = partition == TRANSACTIONS or log.last_stable_offset == end
-        return is_stable and (log.log_end_offset, log.high_watermark) == (end, end)
-
-    def _where(self) -> str:
-        places = []
-        for partition, watch in self.watch.partitions.items():
-            logs = {
-                machine.node_id: (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset)
-                for machine in self.machines.values()
-                if (log := machine.log_of(partition)) is not None
-            }
-            places.append(f"{partition}: {watch.state}, committed {watch.committed_end}, logs {logs}")
-        done = {client.name: client.is_done for client in self.producers}
-        read = {reader.name: reader.offset for reader in self.readers}
-        offsets = {key: values[-1] for key, values in self.watch.offsets.values.items()}
-        believed = {
-            machine.node_id: [machine.coordinates_at(partition) for partition in COORDINATED]
-            for machine in self.machines.values()
-        }
-        nodes = {
-            machine.node_id: (machine.is_up, machine.node is not None and machine.node.is_registered)
-            for machine in self.machines.values()
-        }
-        return "; ".join(
-            [
-                *places,
-                f"producers {done}",
-                f"readers {read}",
-                f"offsets {offsets}",
-                f"coordinators {believed}",
-                f"nodes {nodes}",
-            ]
-        )
 
 
 @contextlib.contextmanager

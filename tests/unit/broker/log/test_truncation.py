@@ -2,7 +2,7 @@
 
 import pytest
 
-from eagleray.broker.log import AbortedTransaction, Appended, NewMarker
+from eagleray.broker.log import AbortedTransaction, Appended, LogDamaged, NewMarker
 from eagleray.broker.log.leader_epochs import EpochEnd
 from tests.support.batches import NOW_MS, data_batch, offsets_of, placed
 from tests.support.logs import (
@@ -45,6 +45,17 @@ def test_a_cut_goes_through_any_number_of_segments(open_log: OpenLog, disk: Simu
     behind = [name for name in disk.list_directory(DIRECTORY) if name[:20].isdigit() and int(name[:20]) > to_offset]
     assert behind == []
     assert append(log, full_segment(to_offset)) == [Appended(to_offset, to_offset)]
+
+
+def test_a_log_that_loses_more_than_it_should_by_a_cut_goes_offline(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    """The disk has damaged a closed segment, of which the cut makes the last: the one that is looked at again."""
+    log = open_log(segment_bytes=1024)
+    append(log, *[full_segment(sequence) for sequence in range(3)])
+    disk.rot(f"{DIRECTORY}/{1:020}.log", 100, 1)
+    with pytest.raises(LogDamaged):
+        log.truncate(2, now_ms=NOW_MS)
+    assert not log.is_online
+    assert open_log(segment_bytes=1024).log_end_offset == 1
 
 
 def test_a_cut_takes_back_what_the_producers_did(open_log: OpenLog) -> None:
