@@ -2,7 +2,7 @@
 
 # make PYTHON=/path/to/python3.12 chooses the interpreter of the virtual environment.
 export PYTHON
-# How many processes run the tests.
+# How many processes run the tests, and `make simulate`.
 WORKERS ?= 2
 # How long `make fuzz` looks, for each of its targets, and `make torture` kills.
 SECONDS ?= 120
@@ -74,7 +74,7 @@ torture: setup ## Kill actors and clients at random and check what is left; SECO
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(MACHINES),--machines $(MACHINES))
 
 simulate: $(VENV)/.installed ## Simulate clusters in which everything goes wrong; SEEDS=10000 FIRST=0, SEED=42 for one again, WORLD=partition or quorum
-	$(BIN)/python -m tests.simulation $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST))
+	$(BIN)/python -m tests.simulation $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST) --workers $(WORKERS))
 
 fuzz: fuzz-messages fuzz-records ## Look for bytes that break the codec; SECONDS=600 for longer
 

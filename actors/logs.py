@@ -106,11 +106,11 @@ class Logs:
         """Make the directory that of this very topic, whatever was there under its name."""
         path = f"{directory}/{METADATA_FILE}"
         wanted = f"version: 0\ntopic_id: {base64.urlsafe_b64encode(topic_id).decode().rstrip('=')}\n".encode()
-        if self._disk.exists(path):
-            if self._disk.read_bytes(path) == wanted:
-                return
-            _log.warning("%s holds a topic that was deleted; removing it", directory)
-            self._disk.remove_tree(directory)
+        if self._disk.exists(path) and self._disk.read_bytes(path) == wanted:
+            return
+        if self._disk.exists(directory) and self._disk.list_directory(directory):
+            _log.warning("%s holds a topic that was deleted, or what is left of a log; removing it", directory)
+            self._remove_files(directory)
         self._disk.make_directories(directory)
         write_atomically(self._disk, path, wanted)
 
@@ -130,15 +130,36 @@ class Logs:
             self._locks.pop(partition).release()
 
     def remove(self, partition: TopicPartition) -> None:
-        """Close a log and remove its files: its topic was deleted."""
+        """Close a log and remove its files: its topic was deleted, or it is kept elsewhere now."""
         self.close(partition)
-        self._disk.remove_tree(self.directory_of(partition))
+        self._try_to_remove(str(partition))
 
     def discard(self, partition: TopicPartition) -> None:
-        """Remove the files of a log that is of no use any more, open or not."""
+        """Remove the files of a log that is of no use any more, open or not; raises OSError where that cannot be."""
         if partition in self._logs:
             self.close(partition)
-        self._disk.remove_tree(self.directory_of(partition))
+        self._remove_files(self.directory_of(partition))
+
+    def _try_to_remove(self, name: str) -> bool:
+        """Remove a log, or say that it has to wait for the next sweep."""
+        try:
+            self._remove_files(f"{self._data_dir}/logs/{name}")
+        except OSError as error:
+            _log.warning("%s cannot be removed yet: %s", name, error)
+            return False
+        return True
+
+    def _remove_files(self, directory: str) -> None:
+        """Remove a log, and first of all what makes it one.
+
+        Whoever is interrupted leaves some of the files, and the first segments may be gone before the last: that would
+        pass for a log that has everything from a later offset on.
+        """
+        path = f"{directory}/{METADATA_FILE}"
+        if self._disk.exists(path):
+            self._disk.remove(path)
+            self._disk.flush_directory(directory)
+        self._disk.remove_tree(directory)
 
     def close_all(self) -> None:
         """Close every log."""
@@ -172,10 +193,10 @@ class Logs:
                 lock = self._disk.lock(self._lock_path(name))
             except PartitionLocked:
                 continue
-            self._disk.remove_tree(f"{self._data_dir}/logs/{name}")
+            if self._try_to_remove(name):
+                removed.append(name)
             # The lock's own file stays: somebody may be about to lock it, and has to find the one that others lock.
             lock.release()
-            removed.append(name)
         return removed
 
     def _lock_path(self, name: str) -> str:

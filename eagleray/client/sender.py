@@ -84,9 +84,10 @@ class Sender(Accumulator):
                 continue
             if queue.in_flight >= limit:
                 return
-            may_wait = batch.ready_at_ms > now_ms or queue.needs_new_epoch
-            if may_wait and not self._may_go(queue, batch, now_ms):
+            if batch.ready_at_ms > now_ms and not (self.is_flushing and batch.attempts == 0):
                 return
+            if queue.needs_new_epoch and self._waits_for_others(queue, batch):
+                continue
             node_id = self._runtime.view.leaders.get(queue.partition, NO_NODE)
             if node_id == NO_NODE:
                 self.retry(batch, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -95,15 +96,9 @@ class Sender(Accumulator):
                 return
             self._send(node_id, queue, batch, now_ms)
 
-    def _may_go(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: int) -> bool:
-        if batch.ready_at_ms > now_ms and not (self.is_flushing and batch.attempts == 0):
-            return False
-        # While a gap is being closed, only what has a sequence already goes out, until none of it is in doubt.
-        return not (
-            queue.needs_new_epoch
-            and batch.base_sequence == UNASSIGNED
-            and any(other.base_sequence != UNASSIGNED for other in queue.batches)
-        )
+    def _waits_for_others(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """Whether a batch has to wait behind a gap: only what has a sequence goes out until none of it is in doubt."""
+        return batch.base_sequence == UNASSIGNED and any(other.base_sequence != UNASSIGNED for other in queue.batches)
 
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         """Close a batch and give it its place in its producer's sequence."""

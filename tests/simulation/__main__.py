@@ -7,9 +7,14 @@ faster, and go deeper.
 
 import argparse
 import logging
+import multiprocessing
+import os
 import sys
+import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from tests.simulation.cluster.coverage import empty_cells, table
 from tests.simulation.cluster.world import simulate_cluster
@@ -23,6 +28,12 @@ WORLDS: dict[str, Callable[[int], Counter[str]]] = {
     "quorum": simulate_quorum,
 }
 
+_SEEDS_AT_ONCE = 4
+"""How many seeds a process takes at a time; a world takes about a second."""
+
+_SEEDS_A_LINE = 500
+"""After how many seeds to say that it goes on."""
+
 
 def main() -> int:
     """Run the seeds, tell those that fail and how to replay them, and what went wrong in the worlds, how often."""
@@ -31,32 +42,60 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the seed of the first one")
     parser.add_argument("--seed", type=int, help="run this one world alone")
     parser.add_argument("--world", choices=list(WORLDS), default="cluster", help="what to simulate")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="how many processes share the seeds")
     arguments = parser.parse_args()
-    # Nodes complain of their disks all the time here.
+    with quiet():
+        return run(arguments)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hear nothing of nodes, which complain of their disks all the time here."""
     logging.disable(logging.CRITICAL)
     try:
-        return run(arguments)
+        yield
     finally:
         logging.disable(logging.NOTSET)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what is asked for."""
-    simulate_one = WORLDS[arguments.world]
     if arguments.seed is not None:
-        print_counts(simulate_one(arguments.seed), arguments.world)
+        print_counts(WORLDS[arguments.world](arguments.seed), arguments.world)
         return 0
     fired: Counter[str] = Counter()
     failed = 0
-    for seed in range(arguments.first, arguments.first + arguments.seeds):
-        try:
-            fired += simulate_one(seed)
-        except Violation as violation:
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    for seed, (counts, complaint) in zip(seeds, outcomes(arguments.world, seeds, arguments.workers), strict=True):
+        fired += counts
+        if complaint:
             failed += 1
-            print(f"FAILED {violation}\n  replay it: {replay_command(seed, arguments.world)}", flush=True)
+            print(f"FAILED {complaint}\n  replay it: {replay_command(seed, arguments.world)}", flush=True)
+        if (seed + 1 - arguments.first) % _SEEDS_A_LINE == 0:
+            print(f"{seed + 1 - arguments.first} seeds, {failed} failed", flush=True)
     print_counts(fired, arguments.world)
     print(f"{arguments.seeds} seeds from {arguments.first} on, {failed} failed")
     return 1 if failed else 0
+
+
+def outcomes(world: str, seeds: range, workers: int) -> Iterator[tuple[Counter[str], str]]:
+    """Simulate in so many processes; give for each seed, in order, what happened and what went wrong, if anything."""
+    simulate_one = partial(outcome_of, world)
+    if workers <= 1:
+        yield from map(simulate_one, seeds)
+        return
+    with multiprocessing.Pool(workers) as pool:
+        yield from pool.imap(simulate_one, seeds, chunksize=_SEEDS_AT_ONCE)
+
+
+def outcome_of(world: str, seed: int) -> tuple[Counter[str], str]:
+    """Simulate one world; return what happened in it, and what went wrong, if anything."""
+    try:
+        return WORLDS[world](seed), ""
+    except Violation as violation:
+        return Counter(), str(violation)
+    except Exception:  # noqa: BLE001 - the other seeds have to be run too, and somebody has to be told which one it was
+        return Counter(), f"seed {seed}: {traceback.format_exc()}"
 
 
 def replay_command(seed: int, world: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import PartitionLog
+from eagleray.broker.log import LogDamaged, PartitionLog
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.records import RecordBatch, scan_batches
 from tests.simulation.cluster.partition_watch import READ_BYTES, PartitionWatch, kept_of
@@ -80,7 +80,10 @@ def _batches_of(log: PartitionLog, end_offset: int) -> list[RecordBatch] | None:
     batches: list[RecordBatch] = []
     offset = log.log_start_offset
     while offset < end_offset:
-        scan = scan_batches(log.read_for_replica(offset, max_bytes=READ_BYTES))
+        try:
+            scan = scan_batches(log.read_for_replica(offset, max_bytes=READ_BYTES))
+        except LogDamaged:
+            return None
         if not scan.batches:
             return None
         batches += scan.batches

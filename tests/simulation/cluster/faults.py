@@ -116,8 +116,8 @@ class Faults:
 
         A machine that boots makes way for those in sync that live. So these must not have what others cannot read.
         """
-        disks = [machine.disk for machine in self._world.machines.values()]
-        return self._climate.flush is Flush.COMMIT and not any(disk.has_lied or disk.is_rotten for disk in disks)
+        machines = self._world.machines.values()
+        return self._climate.flush is Flush.COMMIT and not any(machine.is_unsound for machine in machines)
 
     def _can_lose_one(self, machine: "SimulatedMachine") -> bool:
         """Whether others are in sync with all that it has, and nobody is still about to tell what it has lost."""
@@ -230,18 +230,8 @@ class Faults:
         if not self.is_over and machine.disk.has_lied and machine.is_up and self._can_lose_one(machine):
             self._struck("lying flush, then loss of power", machine)
             machine.lose_power()
-            self._schedule.after(self._chance.choice([5, 500, 3000]), lambda: self._start_among_others(machine))
+            self._schedule.after(self._chance.choice([5, 500, 3000]), machine.start)
         machine.disk.tell_the_truth()
-
-    def _start_among_others(self, machine: "SimulatedMachine") -> None:
-        """Start a machine whose disk has lied where others in sync live: alone it would be taken at its disk's word."""
-        states = [watch.state for watch in self._world.watch.partitions.values() if watch.state is not None]
-        in_sync = [state.isr for state in states if machine.node_id in state.isr]
-        living = {other.node_id for other in self._world.machines.values() if other is not machine and other.is_serving}
-        if self.is_over or all(living.intersection(isr) for isr in in_sync):
-            machine.start()
-        else:
-            self._schedule.after(100, lambda: self._start_among_others(machine))
 
     def rot(self) -> None:
         """A disk changes a bit that was at rest, where others have what it was."""

@@ -102,6 +102,7 @@ class SimulatedMachine:
         self.endpoint: Endpoint | None = None
         self.has_ended = False
         self._never_finished: list[object] = []
+        self._has_lost_lies = False
         self.may_have_lost = False
         """Whether it has lost something of which nobody has been told yet."""
         world.network.connect(self.node_id, self.receive)
@@ -118,7 +119,25 @@ class SimulatedMachine:
     @property
     def has_doubts(self) -> bool:
         """Whether others have to have what it has: it may be gone already, or go with the next loss of power."""
-        return self.may_have_lost or self.disk.has_lied or self.disk.is_rotten or self._has_failed
+        return self.may_have_lost or self.is_unsound or self._has_failed
+
+    @property
+    def is_unsound(self) -> bool:
+        """Whether its disk has not what it was given, and its node does not know it."""
+        return self.disk.has_lied or self.disk.is_rotten or self._is_deceived
+
+    @property
+    def _is_deceived(self) -> bool:
+        """Whether power was lost after a lie, and its node has not come back among others since."""
+        return self.may_have_lost and self._has_lost_lies
+
+    def _is_among_others(self) -> bool:
+        """Whether others live with whom it is in sync, wherever there are some."""
+        machines = [machine for machine in self.world.machines.values() if machine is not self and machine.is_serving]
+        living = {machine.node_id for machine in machines}
+        states = [watch.state for watch in self.world.watch.partitions.values() if watch.state is not None]
+        others = [{*state.isr} - {self.node_id} for state in states if self.node_id in state.isr]
+        return all(living & each for each in others if each)
 
     @property
     def _has_failed(self) -> bool:
@@ -169,6 +188,10 @@ class SimulatedMachine:
 
     def start(self) -> None:
         if self.is_up:
+            return
+        if self._is_deceived and not self._is_among_others():
+            # Alone it would be taken at its disk's word.
+            self.world.schedule.after(100, self.start)
             return
         self.process += 1
         self.has_ended = False
@@ -223,6 +246,7 @@ class SimulatedMachine:
     def lose_power(self) -> None:
         """Go dark: what was not flushed may be gone, and nobody is told anything."""
         self._stop()
+        self._has_lost_lies = self.disk.has_lied or self._is_deceived
         chance = self.world.schedule.chance
         kept = chance.choice([0.0, 0.5, 0.95])
         self.disk.lose_power(lambda: chance.random() < kept)
@@ -231,6 +255,7 @@ class SimulatedMachine:
     def replace_disk(self) -> None:
         """Come back with an empty disk, as a new machine in place of one that is gone."""
         self.disk = MachineDisk()
+        self._has_lost_lies = False
         self.may_have_lost = True
         self.world.watch.quorum.replaced(self.node_id)
 

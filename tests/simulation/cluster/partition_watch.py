@@ -145,7 +145,8 @@ class PartitionWatch:
                 scan = scan_batches(log.read_for_replica(offset, max_bytes=READ_BYTES))
             except LogError:
                 scan = scan_batches(bytes(100))
-            if scan.stopped_by is not None and not scan.missing_bytes:
+            is_damaged = scan.stopped_by is not None and not scan.missing_bytes
+            if is_damaged or not scan.batches:
                 if not is_rotten:
                     self._fail(f"node {node_id} has a damaged batch after {offset}, and a disk that has not rotted")
                 # The node itself has to find this.

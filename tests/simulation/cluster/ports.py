@@ -36,7 +36,7 @@ class MachineDisk(SimulatedDisk):
     def rot_closed(self, suffix: str, chance: random.Random) -> bool:
         """Flip a bit of a record in a closed segment, if there is one; what is open is still in memory."""
         closed = [path for path, _ in self._closed_segments() if suffix not in path and self._names[path].cached]
-        if not closed:
+        if not closed or self._has_holes():
             return False
         path = chance.choice(closed)
         inode = self._names[path]

@@ -1,19 +1,31 @@
 """The logs of a role: under a lock, of the very topic that they are opened for, and kept in order step by step."""
 
 import os
+import random
+from contextlib import suppress
+from itertools import count
 
 import pytest
 
 from eagleray.actors.disk import DirectoryLock, PartitionLocked
-from eagleray.actors.logs import BOOKMARK_BATCHES, BOOKMARK_INTERVAL_MS, CHECKPOINT_INTERVAL_MS, SCRUB_INTERVAL_MS, Logs
+from eagleray.actors.logs import (
+    BOOKMARK_BATCHES,
+    BOOKMARK_INTERVAL_MS,
+    CHECKPOINT_INTERVAL_MS,
+    METADATA_FILE,
+    SCRUB_INTERVAL_MS,
+    Logs,
+)
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush
 from tests.simulation.cluster.ports import MachineDisk
 from tests.support.batches import NOW_MS, data_batch
-from tests.support.faults import Fault, Outcome
+from tests.support.faults import Fault, Operation, Outcome, ProcessKilled
+from tests.support.logs import full_segment
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = bytes(range(16))
+REMOVALS = frozenset({Operation.REMOVE, Operation.FLUSH_DIRECTORY})
 
 
 @pytest.fixture
@@ -67,7 +79,7 @@ def test_a_log_that_cannot_be_opened_is_not_left_locked(logs, tmp_path):
     os.makedirs(os.path.dirname(directory))
     with open(directory, "w"):
         pass
-    with pytest.raises(FileExistsError):
+    with pytest.raises(NotADirectoryError):
         open_orders(logs)
     os.remove(directory)
     assert open_orders(logs).log_end_offset == 0
@@ -78,6 +90,52 @@ def test_removing_a_partition_leaves_no_file_of_it(logs):
     logs.remove(ORDERS)
     assert not os.path.exists(logs.directory_of(ORDERS))
     assert ORDERS not in logs
+
+
+def log_of_three_segments(disk):
+    logs = Logs("/data", {"segment.bytes": "1024"}, disk)
+    log = open_orders(logs)
+    for number in range(3):
+        log.append([full_segment(number)], leader_epoch=0, now_ms=NOW_MS)
+    assert len(log.segments) == 3
+    return logs
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["killed", "without power"])
+def test_a_removal_that_is_interrupted_leaves_a_log_whole_or_empty(keeps):
+    ends = set()
+    for step in count():
+        disk = MachineDisk()
+        logs = log_of_three_segments(disk)
+        logs.close(ORDERS)
+        with disk.possibly(Fault(Outcome.KILL, on=REMOVALS, skip=step)) as fault, suppress(ProcessKilled):
+            logs.discard(ORDERS)
+        if not fault.has_fired:
+            break
+        if keeps:
+            disk.crash_process()
+        else:
+            # Whatever was not flushed may have reached the disk all the same, in any order.
+            chance = random.Random(step)
+            disk.lose_power(lambda chance=chance: chance.random() < 0.5)
+        log = open_orders(Logs("/data", {}, disk))
+        assert (log.log_start_offset, log.log_end_offset) in {(0, 0), (0, 3)}
+        ends.add(log.log_end_offset)
+    assert 0 in ends, "it was interrupted after it had begun"
+
+
+def test_a_log_that_cannot_be_removed_is_left_for_later_and_never_left_in_part(caplog):
+    disk = MachineDisk()
+    logs = log_of_three_segments(disk)
+    with disk.injected(Fault(Outcome.FAIL, on=Operation.REMOVE, path_ending=METADATA_FILE)):
+        logs.remove(ORDERS)
+    assert "orders-0 cannot be removed yet" in caplog.text
+    with disk.injected(Fault(Outcome.FAIL, on=Operation.REMOVE, path_ending=METADATA_FILE)):
+        assert logs.remove_unused(["orders-0"]) == []
+    assert open_orders(logs).log_end_offset == 3
+    logs.close(ORDERS)
+    assert logs.remove_unused(["orders-0"]) == ["orders-0"]
+    assert not logs.has_files(ORDERS)
 
 
 def test_a_lock_is_free_once_it_was_released(tmp_path):

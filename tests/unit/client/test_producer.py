@@ -236,9 +236,10 @@ def test_delivery_times_out_and_what_follows_goes_on_in_the_next_epoch():
     in_world(main)
 
 
-def test_batches_behind_one_that_timed_out_arrive_once():
+@pytest.mark.parametrize("longest_pause_ms", [1000, 200], ids=["not sent yet", "sent before"])
+def test_batches_behind_one_that_timed_out_arrive_once(longest_pause_ms):
     async def main(world, runtime):
-        producer = a_producer(runtime, delivery_timeout_ms=1000, batch_size=100)
+        producer = a_producer(runtime, delivery_timeout_ms=1000, batch_size=100, retry_backoff_max_ms=longest_pause_ms)
         leader = world.image.leader_of(ORDERS[0])
         await producer.send_and_wait("orders", b"before", partition=0)
         world.kill(leader)
