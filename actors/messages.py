@@ -34,18 +34,15 @@ class WriteGroupMarkers(Message, frozen=True, tag=True):
     markers: tuple[Marker, ...]
 
 
-class PushRecords(Message, frozen=True, tag=True):
-    """A leader's push to the node of a follower; answered by `RecordsPushed`."""
+class ReplicasTold(Message, frozen=True, tag=True):
+    """What the replicas of one node tell those of another in a turn: leaders push, followers answer earlier pushes.
+
+    Nobody waits for an answer, for it is a message too; what gets lost is pushed again.
+    """
 
     request_id: int
-    push: Push
-
-
-class RecordsPushed(Message, frozen=True, tag=True):
-    """The answer to `PushRecords`."""
-
-    request_id: int
-    answer: PushAnswered
+    pushes: tuple[Push, ...]
+    answers: tuple[PushAnswered, ...]
 
 
 class QuorumTold(Message, frozen=True, tag=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ import ray
 from eagleray.actors.machines import keep_copies
 from eagleray.actors.memory import collect_garbage_rarely, keep_freed_memory
 from eagleray.actors.node import Node
+from eagleray.actors.settings import spare_workers_config
+from eagleray.actors.spare_workers import RayWorkers, SpareWorkers
 from eagleray.broker.controller.nodes import PlannedNode, Role
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ class NodeActor:
         self._node = Node(cluster.node(planned), RaySupervisor(cluster))
         self._token = cluster.token
         await self._node.start()
+        spares = SpareWorkers(RayWorkers, spare_workers_config(cluster.settings).spare_worker_processes)
+        self._keeping_spares = asyncio.create_task(spares.keep(self._node))
 
     async def attach(self) -> int:
         """Begin a session of the Ray lane."""
@@ -55,6 +60,7 @@ class NodeActor:
 
     async def stop(self) -> None:
         """Put everything away, and end for good: whoever asked may end before it can see to that."""
+        self._keeping_spares.cancel()
         await self._node.close()
         ray.actor.exit_actor()  # type: ignore[no-untyped-call] # Ray has not typed it
 

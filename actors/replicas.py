@@ -11,7 +11,7 @@ from eagleray.actors.disk import PartitionLocked
 from eagleray.actors.failures import Failures
 from eagleray.actors.heartbeats import Heartbeats
 from eagleray.actors.logs import Logs
-from eagleray.actors.messages import Misdirected, PushRecords, RecordsPushed
+from eagleray.actors.replica_post import ReplicaPost
 from eagleray.actors.settings import replication_config
 from eagleray.actors.shell import Host
 from eagleray.broker.controller.events import ChangeIsr
@@ -26,6 +26,7 @@ from eagleray.broker.replication.events import (
     LeaderEffect,
     ProposeIsr,
     Push,
+    PushAnswered,
     Replicated,
     Resigned,
     SendPush,
@@ -83,9 +84,9 @@ class Replicas:
         self._role_of_others: LeadingRole | None = None
         self._replicas: dict[TopicPartition, PartitionReplica] = {}
         self._led: dict[TopicPartition, ReplicationLeader] = {}
-        self._pushing: dict[TopicPartition, None] = {}
         self._unopened: dict[TopicPartition, None] = {}
-        self._early: list[tuple[int, PushRecords]] = []
+        self._early: list[tuple[int, Push]] = []
+        self._post = ReplicaPost(host, self._config.replica_push_max_bytes)
         self._rules: dict[str, tuple[dict[str, str], int]] = {}
         self.failures = Failures(self.logs)
         self.loading: set[TopicPartition] = set()
@@ -116,7 +117,6 @@ class Replicas:
         for partition in [*self._led]:
             self._resign(partition)
         self._replicas.clear()
-        self._pushing.clear()
         self._early.clear()
         self._heartbeats.begin_life()
         return self.failures.lost(self._host.image, self._host.now_ms())
@@ -144,7 +144,8 @@ class Replicas:
             elif not same_nodes or previous.find(partition) != state:
                 self._learn(partition, state)
         self.lease.knows(image.version)
-        self._take_early_pushes()
+        early, self._early = self._early, []
+        self._take_pushes(early)
 
     def _reconfigure(self, partition: TopicPartition, topic: TopicImage) -> None:
         try:
@@ -209,7 +210,6 @@ class Replicas:
         self._resign(partition)
         self.failures.forget(partition)
         self._replicas.pop(partition, None)
-        self._pushing.pop(partition, None)
         if is_on_machine:
             self.logs.close(partition)
         else:
@@ -244,7 +244,7 @@ class Replicas:
         """Do what a partition's leader wants: push to followers, and propose to the controller."""
         for effect in effects:
             if type(effect) is SendPush:
-                self._push(effect)
+                self._post.push(effect.node_id, effect.push)
             elif type(effect) is ProposeIsr:
                 self._propose(effect)
 
@@ -265,37 +265,40 @@ class Replicas:
 
     # What followers and leaders tell each other
 
-    def receive(self, message: Any) -> None:  # noqa: ANN401 - PushRecords
-        """Take a leader's push, at once or as soon as the metadata say what it is about."""
-        if not self._take_push(message):
-            self._early.append((self._host.steady_ms() + _EARLY_PUSH_MS, message))
+    def receive(self, message: Any) -> None:  # noqa: ANN401 - ReplicasTold
+        """Take what followers answer and leaders push, at once or when the metadata say what it is about."""
+        steady_ms = self._host.steady_ms()
+        if message.pushes:
+            self._take_pushes([(steady_ms + _EARLY_PUSH_MS, push) for push in message.pushes])
+        for answer in message.answers:
+            replica = self._replicas.get(answer.partition)
+            if replica is not None:
+                self._do(answer.partition, partial(replica.push_answered, answer, steady_ms))
 
-    def _take_early_pushes(self) -> None:
-        early, self._early = self._early, []
-        self._early = [(until_ms, message) for until_ms, message in early if not self._take_push(message)]
+    def _take_pushes(self, pushes: list[tuple[int, Push]]) -> None:
+        """Take pushes and answer them; what cannot be taken yet waits until its time is up."""
+        now_ms = self._host.now_ms()
+        for until_ms, push in pushes:
+            answer = self._take_push(push, now_ms)
+            if answer is not None:
+                self._post.answer(push.leader, answer)
+            else:
+                self._early.append((until_ms, push))
 
-    def _take_push(self, message: PushRecords) -> bool:
-        push = message.push
+    def _take_push(self, push: Push, now_ms: int) -> PushAnswered | None:
         replica = self._replicas.get(push.partition)
         if replica is None:
             state = self._host.image.find(push.partition)
             is_kept = state is not None and self._host.spec.node_id in state.replicas
             if not self._host.is_registered or not is_kept or not self._try_to_begin(push.partition):
-                return False
+                return None
             replica = self._replicas[push.partition]
-        answer, effects = replica.push(push, self._host.now_ms())
-        self._host.answer(RecordsPushed(message.request_id, answer))
-        self._do(push.partition, lambda: effects)
+        answer, effects = replica.push(push, now_ms)
+        if effects:
+            self._do(push.partition, lambda: effects)
         if not replica.log.is_online:
             self.failed(push.partition)
-        return True
-
-    def _push(self, effect: SendPush) -> None:
-        self._host.peers.ask(effect.node_id, partial(self._on_pushed, effect.push), PushRecords, effect.push)
-
-    def _on_pushed(self, push: Push, reply: Any) -> None:  # noqa: ANN401 - RecordsPushed, or None
-        if reply is not None:
-            self._tell(push.partition, lambda leader: leader.push_answered(reply.answer, self._host.steady_ms()))
+        return answer
 
     def _propose(self, effect: ProposeIsr) -> None:
         self._host.controller.ask(partial(self._on_judged, effect.partition), ChangeIsr, effect)
@@ -323,6 +326,10 @@ class Replicas:
             _log.error("%s", error)
             self.failed(partition)
             return
+        leader, led = replica.leader, self._led.get(partition)
+        has_advanced = replica.log.high_watermark > high_watermark
+        if led is leader and not effects and not has_advanced:
+            return
         self.carry_out(effects)
         role = self._role_of(partition)
         if role is None:
@@ -330,18 +337,13 @@ class Replicas:
         for effect in effects:
             if type(effect) is Replicated:
                 role.replicated(partition, effect)
-        leader = replica.leader
-        if self._led.get(partition) is not leader:
+        if led is not leader:
             self._stop_leading(partition)
             if leader is not None:
                 self._led[partition] = leader
                 role.led(partition, leader)
-        elif leader is not None and replica.log.high_watermark > high_watermark:
+        elif leader is not None and has_advanced:
             role.advanced(partition)
-        if leader is not None and len(leader.state.replicas) > 1:
-            self._pushing[partition] = None
-        else:
-            self._pushing.pop(partition, None)
 
     def _resign(self, partition: TopicPartition) -> None:
         """Stop to lead a partition, if it is led here; whoever waits for it is told."""
@@ -360,10 +362,11 @@ class Replicas:
         host = self._host
         steady_ms = host.steady_ms()
         if self._early:
-            self._refuse_early_pushes(steady_ms)
+            self._early = [(until_ms, push) for until_ms, push in self._early if until_ms > steady_ms]
         self._open_some(steady_ms)
-        for partition in [*self._pushing]:
-            self._tell(partition, lambda leader: leader.tick(steady_ms))
+        for partition, leader in [*self._led.items()]:
+            if not leader.is_alone:
+                self._tell(partition, lambda leader: leader.tick(steady_ms))
         self._heartbeats.tick(steady_ms, self._resigned)
         if not self.loading:
             failed = self.logs.housekeep(host.now_ms())
@@ -382,12 +385,6 @@ class Replicas:
                 self._unopened[partition] = None
             if self._host.steady_ms() - steady_ms >= _OPENING_MS:
                 return
-
-    def _refuse_early_pushes(self, steady_ms: int) -> None:
-        for until_ms, message in self._early:
-            if until_ms <= steady_ms:
-                self._host.answer(Misdirected(message.request_id))
-        self._early = [(until_ms, message) for until_ms, message in self._early if until_ms > steady_ms]
 
     def _resigned(self) -> list[Resigned]:
         return [replica.resigned for replica in self._replicas.values() if replica.resigned is not None]

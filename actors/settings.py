@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias, TypeVar, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
+from eagleray.actors.spare_workers import SpareWorkersConfig
 from eagleray.actors.wire.config import ListenerConfig
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.topic_configs import TopicConfig, text_of
@@ -18,20 +19,16 @@ from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.transactions.config import CoordinatorConfig
 
-Component: TypeAlias = (
-    CoordinatorConfig | GroupConfig | ControllerConfig | ReplicationConfig | QuorumConfig | ListenerConfig
-)
-Config = TypeVar(
-    "Config", CoordinatorConfig, GroupConfig, ControllerConfig, ReplicationConfig, QuorumConfig, ListenerConfig
-)
+Config = TypeVar("Config", bound=msgspec.Struct)
 
-COMPONENTS: Final[tuple[type[Component], ...]] = (
+COMPONENTS: Final[tuple[type[msgspec.Struct], ...]] = (
     CoordinatorConfig,
     GroupConfig,
     ControllerConfig,
     ReplicationConfig,
     QuorumConfig,
     ListenerConfig,
+    SpareWorkersConfig,
 )
 """What has settings of a cluster, but for the logs."""
 
@@ -74,6 +71,11 @@ def listener_config(settings: Mapping[str, str]) -> ListenerConfig:
     return _parse(ListenerConfig, settings)
 
 
+def spare_workers_config(settings: Mapping[str, str]) -> SpareWorkersConfig:
+    """What the settings say about processes that are kept ready."""
+    return _parse(SpareWorkersConfig, settings)
+
+
 def check_settings(settings: Mapping[str, str]) -> None:
     """Raise InvalidConfig for a setting that is unknown, not of its type or out of its range."""
     for key in settings:
@@ -81,12 +83,8 @@ def check_settings(settings: Mapping[str, str]) -> None:
             nearest = difflib.get_close_matches(key, sorted(CLUSTER_KEYS), n=1)
             hint = f"did you mean {nearest[0]}?" if nearest else "docs/configuration.md lists them all"
             raise InvalidConfig(f"unknown cluster setting {key!r}; {hint}")
-    coordinator_config(settings)
-    group_config(settings)
-    controller_config(settings)
-    replication_config(settings)
-    quorum_config(settings)
-    listener_config(settings)
+    for component in COMPONENTS:
+        _parse(component, settings)
     LogConfig.parse({key: value for key, value in settings.items() if key in CONFIG_KEYS})
 
 

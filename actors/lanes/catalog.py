@@ -76,8 +76,8 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
 NODE_REQUESTS: Final[tuple[type, ...]] = (controller.GetMetadata, controller.DescribeConfigs)
 """What any node answers, from the metadata that it follows."""
 
-REPLICA_REQUESTS: Final[tuple[type, ...]] = (messages.PushRecords,)
-"""What a node answers that keeps replicas, whatever its roles are."""
+REPLICA_REQUESTS: Final[tuple[type, ...]] = (messages.ReplicasTold,)
+"""What a node takes that keeps replicas, whatever its roles are."""
 
 REPLIES: Final[tuple[type, ...]] = (
     partitions.Produced,
@@ -94,7 +94,6 @@ REPLIES: Final[tuple[type, ...]] = (
     transactions.TransactionsListed,
     messages.MarkersFinished,
     messages.Misdirected,
-    messages.RecordsPushed,
     producer_ids.BlockAllocated,
     groups.OffsetsCommitted,
     groups.OffsetsFetched,

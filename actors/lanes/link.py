@@ -31,6 +31,7 @@ class Link:
 
     __slots__ = (
         "_deadlines",
+        "_gathering",
         "_is_scheduled",
         "_loop",
         "_next_id",
@@ -57,6 +58,7 @@ class Link:
         self._open: dict[int, OnReply] = {}
         self._deadlines: deque[tuple[float, int]] = deque()
         self._outbox: list[Message] = []
+        self._gathering: list[Callable[[], None]] = []
         self._is_scheduled = False
         self._waiting_since = loop.time()
         self.is_broken = False
@@ -80,12 +82,28 @@ class Link:
                 self._waiting_since = self._loop.time()
             self._open[request_id] = on_reply
         self._outbox.append(message_type(request_id, *fields))
+        self._schedule()
+
+    def gather(self, ask: Callable[[], None]) -> None:
+        """Have somebody ask right before what is asked in this turn goes out, once it knows everything that it wants.
+
+        It is called once, even if the link breaks before.
+        """
+        self._gathering.append(ask)
+        self._schedule()
+
+    def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._is_scheduled = False
+        gathering, self._gathering = self._gathering, []
+        try:
+            for ask in gathering:
+                ask()
+        finally:
+            self._is_scheduled = False
         if self.is_broken or not self._outbox:
             return
         outbox, self._outbox = self._outbox, []

@@ -140,6 +140,14 @@ class Peers:
             self._start(self._open(node_id))
         self._opening[node_id].append((on_reply, message_type, fields))
 
+    def gather(self, node_id: int, ask: Callable[[], None]) -> None:
+        """Call somebody who wants to ask a node, once, right before what is asked in this turn goes out to it."""
+        link = self._links.get(node_id)
+        if link is not None and not link.is_broken:
+            link.gather(ask)
+        else:
+            self._loop.call_soon(ask)
+
     async def call(self, node_id: int, message_type: Callable[..., Message], *fields: object) -> Any:  # noqa: ANN401 - the answer that belongs to the message
         """Ask a node and wait for the answer; raises Unanswered."""
         answered: asyncio.Future[Message | None] = self._loop.create_future()

@@ -56,6 +56,7 @@ def _light_parts(version: int) -> tuple[Part, ...]:
     kind = f"light client, transaction version {version}"
     return (
         _light(f"light64-v{version}", f"64 producers, {kind}", LIGHT, producers=64, version=version),
+        _light(f"light256-v{version}", f"256 producers, {kind}", LIGHT, producers=256, version=version),
         _light(f"light1000-v{version}", f"1,000 producers, {kind}", LIGHT, producers=1000, version=version),
         _light(
             f"offered-v{version}",

@@ -67,9 +67,9 @@ class Controller:
     Owns: the `MetadataImage` that replaying the metadata log gives, and the nodes' sessions. Persists: nothing itself;
     every decision is one `LogChanges`, and takes effect, is answered and has consequences only when `ChangesLogged`
     comes back. On failure (`ChangesLost`): the image is as before; whoever asked for the append, and whoever waited
-    behind it, is told to try again. After a restart: the replayed image is the state, and every registered node has a
-    whole session before it. Nodes and followers ask again, and supervision learns from the answer to `PlanNodes` which
-    dedicated nodes it has to start.
+    behind it, is told to try again. After a restart: the replayed image is the state, and every registered node has as
+    much of a session before it as a lease may still last. Nodes and followers ask again, and supervision learns from
+    the answer to `PlanNodes` which dedicated nodes it has to start.
 
     One append is under way at a time. A request that may change something waits behind it, in order, and is decided
     upon when the outcome is known, so that it never sees half of another's; there is a bound, and who comes beyond it

@@ -10,6 +10,7 @@ from eagleray.broker.log.config import LogConfig, TimestampType
 from eagleray.broker.log.producer_state import CachedBatch, Origin, Rejection
 from eagleray.broker.log.recovery import apply_batch, index_completed
 from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, Segment
+from eagleray.broker.log.tail import TAIL_BYTES
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import (
     LOG_OVERHEAD_BYTES,
@@ -65,6 +66,7 @@ class AppendRun:
     __slots__ = (
         "_buffers",
         "_earliest_ms",
+        "_first_offset",
         "_last_possible_offset",
         "_latest_epoch",
         "_latest_ms",
@@ -87,14 +89,11 @@ class AppendRun:
         self._producers = log.producers
         self._leader_epoch = leader_epoch
         self._now_ms = now_ms
-        self._max_batch_bytes = min(config.max_message_bytes, config.segment_bytes)
-        self._earliest_ms = now_ms - config.message_timestamp_before_max_ms
-        self._latest_ms = now_ms + config.message_timestamp_after_max_ms
-        self._stamps_append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         self._max_segment_bytes = config.segment_bytes
         self._max_index_bytes = config.segment_index_bytes
         self._latest_epoch = log.epochs.latest_epoch
         self._buffers: list[BytesLike] = []
+        self._first_offset = log.log_end_offset
         self._enter(log.active_segment)
 
     def _enter(self, segment: Segment) -> None:
@@ -104,8 +103,16 @@ class AppendRun:
         self._last_possible_offset = segment.base_offset + MAX_RELATIVE_OFFSET
         self._roll_after_ms = self._end_of_segment_ms()
 
-    def add(self, batch: RecordBatch, origin: Origin) -> Appended | Rejection:
-        """Decide about one data batch and stage it."""
+    def add_all(self, batches: Sequence[RecordBatch], origin: Origin) -> list[Appended | Rejection]:
+        """Decide about data batches, one after the other, and stage them."""
+        config = self._log.config
+        self._max_batch_bytes = _max_batch_bytes(config)
+        self._earliest_ms = self._now_ms - config.message_timestamp_before_max_ms
+        self._latest_ms = self._now_ms + config.message_timestamp_after_max_ms
+        self._stamps_append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        return [self._add(batch, origin) for batch in batches]
+
+    def _add(self, batch: RecordBatch, origin: Origin) -> Appended | Rejection:
         header = batch.header
         if header.batch_length + LOG_OVERHEAD_BYTES > self._max_batch_bytes:
             return _too_large(header, self._log.config)
@@ -156,7 +163,7 @@ class AppendRun:
             records, timestamp_ms=self._now_ms, base_offset=base_offset, leader_epoch=self._leader_epoch
         )
         header = decode_header(data)
-        if len(data) > self._max_batch_bytes:
+        if len(data) > _max_batch_bytes(self._log.config):
             return _too_large(header, self._log.config)
         last_offset = self._place(header, base_offset)
         self._buffers.append(data)
@@ -165,23 +172,37 @@ class AppendRun:
     def add_replicated(self, batch: RecordBatch) -> Appended | Rejection:
         """Stage a batch that another log has placed already: its offsets and leader epoch stay as they are."""
         header = batch.header
-        if header.base_offset < self._log.log_end_offset:
+        base_offset = header.base_offset
+        if base_offset < self._log.log_end_offset:
             return Rejection(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"a replicated batch begins at offset {header.base_offset}, but the log already ends at "
+                f"a replicated batch begins at offset {base_offset}, but the log already ends at "
                 f"{self._log.log_end_offset}: truncate it to the leader's epochs first",
             )
         self._leader_epoch = header.partition_leader_epoch
-        self._place(header, header.base_offset)
+        last_offset = self._place(header, base_offset)
         self._buffers.append(batch.view)
-        index_completed(self._segment, apply_batch(self._producers, batch))
-        return Appended(header.base_offset, header.last_offset)
+        if header.producer_id >= 0:
+            completed = apply_batch(self._producers, batch)
+            if completed is not None:
+                index_completed(self._segment, completed)
+        return Appended(base_offset, last_offset)
 
     def write(self) -> None:
         """Write what was staged in one go."""
-        if self._buffers:
-            buffers, self._buffers = self._buffers, []
-            self._segment.append(buffers, self._position - self._segment.size_bytes)
+        if not self._buffers:
+            return
+        buffers, self._buffers = self._buffers, []
+        size_bytes, tail = self._position - self._segment.size_bytes, self._log.tail
+        if size_bytes > TAIL_BYTES:
+            self._segment.append(buffers, size_bytes)
+            tail.clear()
+            return
+        # Copying so little costs less than to tell the system where each piece of it lies.
+        data = b"".join(buffers)
+        self._segment.append((data,), size_bytes)
+        if tail.is_wanted:
+            tail.add(self._first_offset, data)
 
     def _place(self, header: BatchHeader, base_offset: int) -> int:
         """Give a batch its place behind what is staged, rolling the segment if it must; return its last offset."""
@@ -214,7 +235,7 @@ class AppendRun:
     def _roll(self, base_offset: int, last_offset: int) -> None:
         self.write()
         # A segment begins where the last one ends, even if the leader has compacted away what lay between.
-        end_offset = self._log.log_end_offset
+        end_offset = self._first_offset = self._log.log_end_offset
         has_room = last_offset - end_offset <= MAX_RELATIVE_OFFSET
         self._enter(self._log.roll(end_offset if has_room else base_offset, self._now_ms))
 
@@ -241,6 +262,10 @@ class AppendRun:
             f"timestamp {header.max_timestamp} is outside of {self._earliest_ms} to {self._latest_ms}: see "
             f"message.timestamp.before.max.ms and message.timestamp.after.max.ms",
         )
+
+
+def _max_batch_bytes(config: LogConfig) -> int:
+    return min(config.max_message_bytes, config.segment_bytes)
 
 
 def _stamped(batch: RecordBatch, timestamp_ms: int) -> RecordBatch:

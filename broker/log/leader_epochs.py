@@ -87,6 +87,9 @@ class LeaderEpochs:
 
     def epoch_at(self, offset: int) -> int:
         """Return the epoch of the record at `offset`, or -1 where it is not known."""
+        if self._starts and offset >= self._starts[-1].start_offset:
+            # It is nearly always the newest that somebody asks for.
+            return self._starts[-1].epoch
         found = bisect_right(self._starts, offset, key=lambda start: start.start_offset)
         return self._starts[found - 1].epoch if found else NO_EPOCH
 

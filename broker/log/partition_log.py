@@ -24,6 +24,7 @@ from eagleray.broker.log.recovery import Recovery
 from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.swapping import swap_in
 from eagleray.broker.log.sweeping import remove_behind
+from eagleray.broker.log.tail import Tail
 from eagleray.protocol.errors import ErrorCode, ProtocolError
 from eagleray.protocol.records import RecordBatch
 
@@ -47,6 +48,7 @@ class PartitionLog(ReadableLog):
         self._metadata = LogMetadata(file_system, directory, files.checkpoint)
         self._availability = Availability(file_system, directory, self._close_files)
         self._has_new_names = False
+        self.tail = Tail()
         self.log_start_offset = self.high_watermark = 0
         self.cleaned_up_to = files.checkpoint.cleaned_up_to
         self._take(files)
@@ -64,6 +66,7 @@ class PartitionLog(ReadableLog):
         return cls(file_system, directory, config, files)
 
     def _take(self, files: OpenedFiles) -> None:
+        self.tail.clear()
         self.segments = files.segments
         self.producers = files.producers
         self.epochs = files.epochs
@@ -102,7 +105,7 @@ class PartitionLog(ReadableLog):
         """
         if leader_epoch < self.epochs.latest_epoch:
             return [self._fenced(leader_epoch)] * len(batches)
-        return self._run(lambda run: [run.add(batch, origin) for batch in batches], leader_epoch, now_ms)
+        return self._run(lambda run: run.add_all(batches, origin), leader_epoch, now_ms)
 
     def append_records(
         self, records: Sequence[tuple[bytes, bytes | None]], *, leader_epoch: int, now_ms: int

@@ -13,8 +13,8 @@ from eagleray.broker.replication.events import LeaderEffect, Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.protocol.errors import ErrorCode
 
-Unacknowledged: TypeAlias = Produced | RecordsDeleted | MarkerRequest
-"""An answer that is ready, or a request that has an answer once all of its partitions have what they wait for."""
+Unacknowledged: TypeAlias = list[Produced] | RecordsDeleted | MarkerRequest
+"""Answers that are ready, or a request that has an answer once all of its partitions have what they wait for."""
 
 
 class Acknowledgements:
@@ -35,7 +35,7 @@ class Acknowledgements:
     def wait(
         self, replication: ReplicationLeader, end_offset: int, deadline_ms: int, unacknowledged: Unacknowledged
     ) -> None:
-        """Let an answer wait until everything before an offset is replicated."""
+        """Let somebody wait until everything before an offset is replicated."""
         replication.wait(self._new_id(replication.partition, unacknowledged), end_offset, deadline_ms)
 
     def wait_for_start(self, replication: ReplicationLeader, deadline_ms: int, deleted: RecordsDeleted) -> None:
@@ -49,7 +49,7 @@ class Acknowledgements:
         return request_id
 
     def replicated(self, event: Replicated) -> Sequence[Answer]:
-        """Give the answer for which something was replicated, or will not be as far as anybody knows."""
+        """Give the answers for which something was replicated, or will not be as far as anybody knows."""
         waiting = self._waiting.pop(event.request_id, None)
         return () if waiting is None else _answer(*waiting, event.error_code)
 
@@ -77,9 +77,10 @@ def _answer(partition: TopicPartition, unacknowledged: Unacknowledged, error_cod
     if isinstance(unacknowledged, MarkerRequest):
         unacknowledged.settled(partition, error_code)
         return unacknowledged.answers()
-    if error_code is ErrorCode.NONE:
-        return (unacknowledged,)
     if isinstance(unacknowledged, RecordsDeleted):
-        return (RecordsDeleted(unacknowledged.request_id, error_code),)
+        is_done = error_code is ErrorCode.NONE
+        return (unacknowledged if is_done else RecordsDeleted(unacknowledged.request_id, error_code),)
+    if error_code is ErrorCode.NONE:
+        return unacknowledged
     message = "the batch is in the leader's log, and it is unknown whether it will be replicated"
-    return (Produced(unacknowledged.request_id, error_code, message=message),)
+    return [Produced(answer.request_id, error_code, message=message) for answer in unacknowledged]

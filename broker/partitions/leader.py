@@ -209,16 +209,29 @@ class PartitionLeader:
         effects = self.replication.appended(steady_ms)
         if not effects and not unreplicated:
             return answers
-        now = [one for one in answers if not self._has_to_wait(one, unreplicated.get(one.request_id), steady_ms)]
+        now = self._let_wait(answers, unreplicated, steady_ms) if unreplicated else answers
         return [*self._acknowledgements.taken_from(effects), *now]
 
-    def _has_to_wait(self, answer: Produced, unreplicated: _Unreplicated | None, steady_ms: int) -> bool:
-        """Let an answer wait, if what it speaks of has to be replicated and is not."""
-        if unreplicated is None or self.replication.is_replicated(unreplicated.end_offset, steady_ms):
-            return False
-        deadline_ms = steady_ms + unreplicated.timeout_ms
-        self._acknowledgements.wait(self.replication, unreplicated.end_offset, deadline_ms, answer)
-        return True
+    def _let_wait(
+        self, answers: list[Produced], unreplicated: dict[int, _Unreplicated], steady_ms: int
+    ) -> list[Produced]:
+        """Let answers wait whose batches have to be replicated and are not; return the others.
+
+        What was written together is replicated together, so all who wait equally long wait as one.
+        """
+        now: list[Produced] = []
+        waiting: dict[int, list[Produced]] = {}
+        ends: dict[int, int] = {}
+        for answer in answers:
+            wanted = unreplicated.get(answer.request_id)
+            if wanted is None or self.replication.is_replicated(wanted.end_offset, steady_ms):
+                now.append(answer)
+            else:
+                waiting.setdefault(wanted.timeout_ms, []).append(answer)
+                ends[wanted.timeout_ms] = max(wanted.end_offset, ends.get(wanted.timeout_ms, NO_OFFSET))
+        for timeout_ms, together in waiting.items():
+            self._acknowledgements.wait(self.replication, ends[timeout_ms], steady_ms + timeout_ms, together)
+        return now
 
     def note_failure(self, error: LogError) -> None:
         """Tell of a log that cannot be used any more; one that serves on after an error needs no help."""

@@ -101,9 +101,9 @@ class QuorumLeader:
     def due(self, now_ms: int) -> list[SendTo]:
         """Push what followers are owed."""
         sent: list[SendTo] = []
-        for node_id, push in self._pushes.due(now_ms):
-            self._sent[node_id] = (push.push_id, now_ms)
-            sent.append(SendTo(node_id, push))
+        for owed in self._pushes.due(now_ms):
+            self._sent[owed.node_id] = (owed.push.push_id, now_ms)
+            sent.append(SendTo(owed.node_id, owed.push))
         return sent
 
     def tick(self, now_ms: int) -> None:

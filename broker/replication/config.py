@@ -31,6 +31,11 @@ class ReplicationConfig(msgspec.Struct, frozen=True, kw_only=True):
     leader_lease_ms: int = 2000
     """How long after sending a heartbeat that was answered a leader may acknowledge."""
 
+    @property
+    def longest_lease_elsewhere_ms(self) -> int:
+        """After how long, by this clock, a lease has ended that was given by now, whichever clock is faster."""
+        return -(-self.leader_lease_ms * (100 + LARGEST_DRIFT_PERCENT) // (100 - LARGEST_DRIFT_PERCENT))
+
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             if getattr(self, name) < 1:

@@ -48,8 +48,8 @@ class ReplicationController:
     A node whose session has ended is refused from that moment on, before the log knows of it, so that its lease cannot
     be renewed any more; it comes back in a new life. As long as the log does not know, each `tick` decides upon it
     again, so that it does not matter if an append is lost. A leader that lives is never replaced: it is asked to
-    resign, and another is elected when it has, or when its session ends. After a restart: every registered node has a
-    whole session before it.
+    resign, and another is elected when it has, or when its session ends. After a restart: every registered node has as
+    much of a session before it as a lease may last that it got a moment before.
     """
 
     def __init__(self, config: ReplicationConfig, image: MetadataImage, now_ms: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import Flush, LogError, PartitionLog, Rejection
+from eagleray.broker.log import Appended, Flush, LogError, PartitionLog
 from eagleray.broker.replication.divergence import told_epochs
 from eagleray.broker.replication.events import NO_LEADER_EPOCH, NO_OFFSET, Push, PushAnswered
 from eagleray.protocol.errors import ErrorCode, ProtocolError
@@ -66,9 +66,8 @@ class ReplicationFollower:
         if not self._agrees_before(push, now_ms):
             return self._answer(push, ErrorCode.OFFSET_OUT_OF_RANGE, self.log.log_end_offset)
         pushed_end = self._append(split_batches(push.records), push.base_offset, now_ms)
-        if pushed_end == push.leader_end_offset and self.agreed_offset == pushed_end and not self._ends_in(push):
-            # What is left behind was not written by this leader, who has nothing there.
-            self._truncate(pushed_end, now_ms)
+        if pushed_end < self.log.log_end_offset and pushed_end == push.leader_end_offset == self.agreed_offset:
+            self._drop_behind(push, now_ms)
         if self.log.config.flush is Flush.COMMIT:
             self.log.flush()
         self._follow_offsets(push)
@@ -108,10 +107,8 @@ class ReplicationFollower:
         if new:
             # The leader has nothing between what agrees and its next batch: it may have compacted that away.
             self._truncate(min(new[0].header.base_offset, self.agreed_offset), now_ms)
-            rejected = [
-                result for result in self.log.append_replicated(new, now_ms=now_ms) if isinstance(result, Rejection)
-            ]
-            assert not rejected, f"{self.partition}: {rejected[0].message}"
+            for result in self.log.append_replicated(new, now_ms=now_ms):
+                assert type(result) is Appended, f"{self.partition}: {result}"
             self.agreed_offset = self.log.log_end_offset
         return batches[-1].header.next_offset if batches else base_offset
 
@@ -123,9 +120,13 @@ class ReplicationFollower:
         is_there = header.next_offset <= self.log.log_end_offset
         return is_there and self.log.epochs.epoch_at(header.last_offset) == header.partition_leader_epoch
 
-    def _ends_in(self, push: Push) -> bool:
-        """Whether the log ends with what this very leader wrote: an earlier life has taken it, and the push is late."""
-        return self.log.epochs.latest_epoch == push.leader_epoch
+    def _drop_behind(self, push: Push, now_ms: int) -> None:
+        """Cut off what lies behind the leader's end: it was not written by this leader, who has nothing there.
+
+        Unless it was: an earlier life of this node has taken it, and the push is late.
+        """
+        if self.log.epochs.latest_epoch != push.leader_epoch:
+            self._truncate(push.leader_end_offset, now_ms)
 
     def _truncate(self, to_offset: int, now_ms: int) -> None:
         """Cut off what lies behind and was not written by the leader of this epoch."""
@@ -139,10 +140,10 @@ class ReplicationFollower:
 
     def _follow_offsets(self, push: Push) -> None:
         """Move the high watermark and the start of the log after the leader's, as far as the logs agree."""
-        self.log.advance_high_watermark(min(push.high_watermark, self.agreed_offset))
-        start_offset = min(push.log_start_offset, self.log.high_watermark)
-        if start_offset > self.log.log_start_offset:
-            self.log.delete_records(start_offset)
+        log = self.log
+        log.advance_high_watermark(min(push.high_watermark, self.agreed_offset))
+        if push.log_start_offset > log.log_start_offset < log.high_watermark:
+            log.delete_records(min(push.log_start_offset, log.high_watermark))
 
     def _answer(self, push: Push, error_code: ErrorCode, end_offset: int = NO_OFFSET) -> PushAnswered:
         differs = error_code is ErrorCode.OFFSET_OUT_OF_RANGE

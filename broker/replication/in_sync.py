@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from eagleray.broker.controller.topics import PartitionImage
@@ -30,10 +30,11 @@ class InSyncSet:
         self.refused_ms = _LONG_AGO_MS
 
     @property
-    def maximal(self) -> frozenset[int]:
+    def maximal(self) -> Collection[int]:
         """Every replica that the controller may elect by now."""
-        proposed = () if self.proposal is None else (replica.node_id for replica in self.proposal.isr)
-        return frozenset((*self.state.isr, *proposed))
+        if self.proposal is None:
+            return self.state.isr
+        return frozenset((*self.state.isr, *(replica.node_id for replica in self.proposal.isr)))
 
     def learn(self, state: PartitionImage) -> bool:
         """Take a state that the controller has confirmed, unless it is an older one."""

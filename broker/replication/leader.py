@@ -18,7 +18,6 @@ from eagleray.broker.replication.events import (
     PushAnswered,
     Replicated,
     Resigned,
-    SendPush,
 )
 from eagleray.broker.replication.in_sync import InSyncSet, in_their_lives, without_lagging
 from eagleray.broker.replication.lease import Lease
@@ -61,11 +60,12 @@ class ReplicationLeader:
         self.is_leading = True
         self.min_insync_replicas = min_insync_replicas
         self._node_id = node_id
-        self._only_self = (node_id,)
         self._incarnation = incarnation
         self._lease = lease
         self._config = config
         self._in_sync = InSyncSet(state)
+        self.is_alone = state.replicas == (node_id,)
+        """Whether there is no other replica, so that whatever is in the log is replicated."""
         self._pushes = Pushes(partition, node_id, state.leader_epoch, log, config)
         self._waiting = Waiting()
         self._waiting_for_start = Waiting()
@@ -74,11 +74,6 @@ class ReplicationLeader:
     def state(self) -> PartitionImage:
         """The state of the partition as the controller confirmed it."""
         return self._in_sync.state
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there is no other replica, so that whatever is in the log is replicated."""
-        return self._in_sync.state.replicas == self._only_self
 
     @property
     def knows_high_watermark(self) -> bool:
@@ -119,7 +114,7 @@ class ReplicationLeader:
         """Replicate what was appended, and is as durable here as the log's settings say; or where the log begins."""
         if not self.is_leading:
             return []
-        return [*self._advance(now_ms)] if self.is_alone else [*self._advance(now_ms), *self._push(now_ms)]
+        return [*self._advance(now_ms), *self._pushes.due(now_ms, tells_high_watermark=False)]
 
     # What followers answer
 
@@ -127,15 +122,16 @@ class ReplicationLeader:
         """Take a follower's answer."""
         if not self.is_leading:
             return []
-        if event.leader_epoch > self.leader_epoch:
-            return self.resign()
-        if event.leader_epoch < self.leader_epoch:
-            return []
+        if event.leader_epoch != self.leader_epoch:
+            return self.resign() if event.leader_epoch > self.leader_epoch else []
         effects: list[LeaderEffect] = []
         if self._pushes.answered(event, now_ms):
             effects += self._advance(now_ms)
             effects += self._propose_joining(now_ms)
-        return [*effects, *self._started(now_ms), *self._push(now_ms)]
+        if self._waiting_for_start:
+            effects += self._started(now_ms)
+        effects += self._pushes.due(now_ms, tells_high_watermark=False)
+        return effects
 
     # What the controller says
 
@@ -145,9 +141,9 @@ class ReplicationLeader:
             return []
         if state.leader_epoch > self.leader_epoch:
             return self.resign()
-        self._in_sync.learn(state)
+        self._learn(state)
         self._pushes.push_to(self.state.replicas, incarnations, now_ms)
-        return [*self._advance(now_ms), *self._push(now_ms)]
+        return [*self._advance(now_ms), *self._pushes.due(now_ms, tells_high_watermark=False)]
 
     def isr_answered(self, event: IsrAnswered, now_ms: int) -> list[LeaderEffect]:
         """Take the controller's answer to a proposal."""
@@ -158,15 +154,16 @@ class ReplicationLeader:
         state = msgspec.structs.replace(
             self.state, isr=event.isr, replicas=event.replicas, partition_epoch=event.partition_epoch
         )
-        if event.leader_epoch == self.leader_epoch and not self._in_sync.learn(state):
+        if event.leader_epoch == self.leader_epoch and not self._learn(state):
             self._in_sync.refused(event, now_ms)
-        return [*self._advance(now_ms), *self._push(now_ms)]
+        return [*self._advance(now_ms), *self._pushes.due(now_ms, tells_high_watermark=False)]
 
     def resign(self) -> list[LeaderEffect]:
         """Stop leading, for good at this epoch."""
         if not self.is_leading:
             return []
         self.is_leading = False
+        self._pushes.end()
         waiting = [each for who in (self._waiting, self._waiting_for_start) for each in who.end(_RESIGNED)]
         return [*waiting, Resigned(self.partition, self.leader_epoch)]
 
@@ -177,6 +174,8 @@ class ReplicationLeader:
         if not self.is_leading:
             return []
         self._pushes.let_go()
+        if self._is_settled:
+            return []
         self._pushes.take_for_lost(now_ms)
         effects: list[LeaderEffect] = [*self._advance(now_ms)]
         if len(self._waiting) and not self._has_enough(now_ms):
@@ -184,9 +183,14 @@ class ReplicationLeader:
         effects += self._started(now_ms)
         effects += [*self._waiting.expire(now_ms), *self._waiting_for_start.expire(now_ms)]
         effects += self._propose_again(now_ms) or self._propose_leaving(now_ms) or self._propose_joining(now_ms)
-        return [*effects, *self._push(now_ms, tells_high_watermark=True)]
+        return [*effects, *self._pushes.due(now_ms)]
 
     # How it does it
+
+    def _learn(self, state: PartitionImage) -> bool:
+        is_news = self._in_sync.learn(state)
+        self.is_alone = self.state.replicas == (self._node_id,)
+        return is_news
 
     @property
     def _least_in_sync(self) -> int:
@@ -197,33 +201,50 @@ class ReplicationLeader:
     def _is_in_sync(self) -> bool:
         return self.is_alone or len(self.state.isr) >= self._least_in_sync
 
+    @property
+    def _is_settled(self) -> bool:
+        """Whether everybody is in sync, has everything and was told so, and nobody waits: time changes nothing then."""
+        return (
+            not self._waiting
+            and not self._waiting_for_start
+            and self._in_sync.proposal is None
+            and len(self.state.isr) == len(self.state.replicas)
+            and self.log.high_watermark == self.log.log_end_offset
+            and len(self._pushes) == len(self.state.replicas) - 1
+            and self._pushes.is_level
+        )
+
     def may_acknowledge(self, now_ms: int) -> bool:
         """Whether nobody else leads for sure: where there is no other replica, none can without this leader's help."""
         return self.is_leading and (self.is_alone or self._lease.holds(now_ms))
 
     def _has_enough(self, now_ms: int) -> bool:
         """Whether enough replicas are in sync and do not lag; a set that may not shrink keeps some that do."""
-        if self.is_alone:
-            return True
-        followers = [node_id for node_id in self.state.isr if node_id != self._node_id]
-        in_touch = sum(not self._pushes.lag_ms(node_id, now_ms) for node_id in followers)
-        return 1 + in_touch >= self._least_in_sync
+        missing = self._least_in_sync - 1
+        for node_id in self.state.isr:
+            if missing <= 0:
+                break
+            if node_id != self._node_id and not self._pushes.lag_ms(node_id, now_ms):
+                missing -= 1
+        return missing <= 0
 
     def _replicated_offset(self) -> int:
         """Up to where everybody who may be elected has the log."""
-        own = self.log.recovery_point if self.log.config.flush is Flush.COMMIT else self.log.log_end_offset
-        if self.is_alone:
-            return own
-        followers = (node_id for node_id in self._in_sync.maximal if node_id != self._node_id)
-        return min([own, *map(self._pushes.agreed_offset, followers)])
+        least = self.log.recovery_point if self.log.config.flush is Flush.COMMIT else self.log.log_end_offset
+        for node_id in self._in_sync.maximal:
+            if node_id != self._node_id:
+                least = min(least, self._pushes.agreed_offset(node_id))
+        return least
 
     def _advance(self, now_ms: int) -> Sequence[Replicated]:
         if not self._is_in_sync:
             return ()
-        self.log.advance_high_watermark(self._replicated_offset())
-        if not len(self._waiting) or not self.may_acknowledge(now_ms):
+        log = self.log
+        log.advance_high_watermark(self._replicated_offset())
+        least_offset = self._waiting.least_offset
+        if least_offset is None or least_offset > log.high_watermark or not self.may_acknowledge(now_ms):
             return ()
-        return self._waiting.reached(self.log.high_watermark)
+        return self._waiting.reached(log.high_watermark)
 
     def _started(self, now_ms: int) -> Sequence[Replicated]:
         """Answer those whose records are deleted everywhere."""
@@ -231,10 +252,6 @@ class ReplicationLeader:
         if start_offset is None or not self.is_start_replicated(start_offset, now_ms):
             return ()
         return self._waiting_for_start.reached(start_offset)
-
-    def _push(self, now_ms: int, *, tells_high_watermark: bool = False) -> list[SendPush]:
-        due = self._pushes.due(now_ms, tells_high_watermark=tells_high_watermark)
-        return [SendPush(node_id, push) for node_id, push in due]
 
     def _propose_again(self, now_ms: int) -> list[ProposeIsr]:
         proposal = self._in_sync.proposal
@@ -252,6 +269,9 @@ class ReplicationLeader:
 
     def _propose_joining(self, now_ms: int) -> list[ProposeIsr]:
         """Propose the in-sync set with those who have caught up with everything that may have been acknowledged."""
+        state = self._in_sync.state
+        if len(state.isr) == len(state.replicas):
+            return []
         least_offset = max(self.log.high_watermark, self.epoch_start_offset)
         joining = [
             node_id

@@ -99,9 +99,7 @@ class FollowerProgress:
         return self.agreed_offset < leader_end_offset and now_ms - self.caught_up_ms > max_lag_ms
 
     def is_owed(self, leader_end_offset: int, high_watermark: int, start_offset: int) -> bool:
-        """Whether there is something to push, and nothing on its way."""
-        if self.in_flight_id != NOT_IN_FLIGHT:
-            return False
+        """Whether there is something that the follower has not been told."""
         return (
             self.agreed_offset < leader_end_offset
             or self.told_high_watermark < high_watermark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Final
 
@@ -10,7 +10,7 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogDamaged, LogError, PartitionLog
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.divergence import epoch_before, find_agreement
-from eagleray.broker.replication.events import NO_LEADER_EPOCH, NO_OFFSET, Push, PushAnswered
+from eagleray.broker.replication.events import NO_LEADER_EPOCH, NO_OFFSET, Push, PushAnswered, SendPush
 from eagleray.broker.replication.progress import NOT_IN_FLIGHT, FollowerProgress
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import decode_header, scan_batches
@@ -38,6 +38,9 @@ class Pushes:
         self._followers: dict[int, FollowerProgress] = {}
         self._last_read = _NOTHING
 
+    def __len__(self) -> int:
+        return len(self._followers)
+
     def push_to(self, node_ids: Iterable[int], incarnations: Mapping[int, int], now_ms: int) -> None:
         """Push to these followers from now on, as far as they are registered, and begin anew with new lives of them."""
         known = self._followers
@@ -50,6 +53,15 @@ class Pushes:
             if progress is None or progress.incarnation != incarnation:
                 progress = FollowerProgress(incarnation, self._log.log_end_offset, now_ms)
             self._followers[node_id] = progress
+        if self._followers:
+            self._log.tail.is_wanted = True
+        else:
+            self.end()
+
+    def end(self) -> None:
+        """Push nothing any more."""
+        self._log.tail.is_wanted = False
+        self._log.tail.clear()
 
     @property
     def incarnations(self) -> dict[int, int]:
@@ -85,7 +97,10 @@ class Pushes:
                 progress.has_start(event.end_offset)
             before = progress.agreed_offset
             progress.agrees(event.end_offset, self._log.log_end_offset, now_ms)
-            return progress.agreed_offset > before
+            if progress.agreed_offset == before:
+                return False
+            self._log.tail.forget_before(min([each.agreed_offset for each in self._followers.values()]))
+            return True
         if event.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if is_awaited:
                 is_empty = event.start_offset == event.end_offset
@@ -107,7 +122,7 @@ class Pushes:
         if scan.stopped_by is not None and not scan.missing_bytes:
             raise LogDamaged(f"{self._partition}: what follows offset {offset} is damaged: {scan.stopped_by}")
 
-    def due(self, now_ms: int, *, tells_high_watermark: bool = True) -> Iterator[tuple[int, Push]]:
+    def due(self, now_ms: int, *, tells_high_watermark: bool = True) -> list[SendPush]:
         """Make the pushes that followers are owed, to those that have none on the way.
 
         The high watermark goes with every push. To have it told by a push of its own costs as much as one with records,
@@ -116,13 +131,27 @@ class Pushes:
         """
         log = self._log
         high_watermark = log.high_watermark if tells_high_watermark else NO_OFFSET
+        due: list[SendPush] = []
         for node_id, progress in self._followers.items():
-            if progress.is_owed(log.log_end_offset, high_watermark, log.log_start_offset):
-                try:
-                    push = self._push(progress, now_ms)
-                except LogError:
-                    continue
-                yield node_id, push
+            if progress.in_flight_id != NOT_IN_FLIGHT or not progress.is_owed(
+                log.log_end_offset, high_watermark, log.log_start_offset
+            ):
+                continue
+            try:
+                due.append(SendPush(node_id, self._push(progress, now_ms)))
+            except LogError:
+                continue
+        return due
+
+    @property
+    def is_level(self) -> bool:
+        """Whether every follower that is pushed to has everything, and knows how far it counts and where it begins."""
+        log = self._log
+        return not any(
+            progress.in_flight_id != NOT_IN_FLIGHT
+            or progress.is_owed(log.log_end_offset, log.high_watermark, log.log_start_offset)
+            for progress in self._followers.values()
+        )
 
     def let_go(self) -> None:
         """Keep no longer what was last read; called now and then, for it may be a megabyte of each partition.
@@ -173,10 +202,16 @@ class Pushes:
         return push
 
     def _read(self, base_offset: int) -> bytes:
-        """Return whole batches: a read may end inside of one. Followers that are equally far share one read."""
+        """Return whole batches, from memory for a follower that is level.
+
+        A read may end inside of a batch. Followers that are equally far share one read.
+        """
         end_offset = self._log.log_end_offset
         if base_offset >= end_offset:
             return b""
+        recent = self._log.tail.since(base_offset) if self._log.is_online else None
+        if recent is not None and len(recent) <= self._config.replica_push_max_bytes:
+            return recent
         if self._last_read[:2] == (base_offset, end_offset):
             return self._last_read[2]
         data = self._log.read_for_replica(base_offset, max_bytes=self._config.replica_push_max_bytes)

@@ -78,6 +78,10 @@ class PartitionReplica:
         self._follow(self.leader_epoch)
         return self._follower.push(push, now_ms), effects
 
+    def push_answered(self, event: PushAnswered, now_ms: int) -> list[LeaderEffect]:
+        """Take a follower's answer, if this replica leads."""
+        return [] if self.leader is None else self._noted(self.leader.push_answered(event, now_ms))
+
     def resign(self) -> list[LeaderEffect]:
         """Stop to lead, if this replica does."""
         return [] if self.leader is None else self._noted(self.leader.resign())

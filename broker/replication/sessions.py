@@ -11,15 +11,17 @@ class Sessions:
     """When each registered node was last heard, by the controller's own clock.
 
     Owns: for each node when it was heard, or is taken to have been, and when it has really said something. Persists:
-    nothing. A controller that begins anew cannot know when its nodes were heard, so all of them have just been: their
-    leases may last for as long as if they had. A node whose session was ended is heard no more until it has registered.
+    nothing. A controller that begins anew cannot know when its nodes were heard. The one before it answers no longer,
+    and each may have got a lease just now: their sessions last for as long as that can. A node whose session was ended
+    is heard no more until it has registered.
     A controller that did not look for half a session was not listening either: what its nodes said meanwhile may still
     wait to be heard, so they get another half.
     """
 
     def __init__(self, config: ReplicationConfig, node_ids: Iterable[int], now_ms: int) -> None:
         self._timeout_ms = config.broker_session_timeout_ms
-        self._heard_ms = dict.fromkeys(node_ids, now_ms)
+        last_heard_ms = now_ms - self._timeout_ms + config.longest_lease_elsewhere_ms
+        self._heard_ms = dict.fromkeys(node_ids, last_heard_ms)
         self._said_ms: dict[int, int] = {}
         self._looked_ms = now_ms
 

@@ -47,7 +47,7 @@ class MarkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_call_markers: int = 5000
     max_call_bytes: int = 1024 * 1024
     retry_backoff_ms: int = 20
-    retry_backoff_max_ms: int = 1000
+    retry_backoff_max_ms: int = 200
 
 
 class MarkerChannelManager:

@@ -38,7 +38,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     total_ms: int = 60_000
     request_ms: int = 30_000
     backoff_ms: int = 20
-    backoff_max_ms: int = 1000
+    backoff_max_ms: int = 200
 
 
 def first_error(reply: Any) -> ErrorCode:  # noqa: ANN401 - any reply

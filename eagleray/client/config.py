@@ -117,7 +117,7 @@ class ProducerConfig(Config, frozen=True, kw_only=True):
     request_timeout_ms: PositiveMilliseconds = 30_000
     transaction_timeout_ms: PositiveMilliseconds = 60_000
     retry_backoff_ms: PositiveMilliseconds = 20
-    retry_backoff_max_ms: PositiveMilliseconds = 1000
+    retry_backoff_max_ms: PositiveMilliseconds = 200
     buffer_memory: Bytes = 32 * 1024 * 1024
     max_block_ms: Milliseconds = 60_000
     partitioner: Partitioner | None = None
@@ -153,7 +153,7 @@ class ConsumerConfig(Config, frozen=True, kw_only=True):
     request_timeout_ms: PositiveMilliseconds = 30_000
     default_api_timeout_ms: PositiveMilliseconds = 60_000
     retry_backoff_ms: PositiveMilliseconds = 20
-    retry_backoff_max_ms: PositiveMilliseconds = 1000
+    retry_backoff_max_ms: PositiveMilliseconds = 200
 
     def _check(self) -> None:
         super()._check()

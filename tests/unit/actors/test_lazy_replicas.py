@@ -28,7 +28,8 @@ class Host:
         self.disk = MachineDisk()
         self.incarnation = 7
         self.is_registered = True
-        self.controller = self.peers = SimpleNamespace(ask=lambda *question, **options: None)
+        self.controller = SimpleNamespace(ask=lambda *question, **options: None)
+        self.peers = SimpleNamespace(gather=lambda node_id, ask: None)
         self._ms = count()
         states = tuple(PartitionImage(1, 0, (1, 2, 3), (1, 2)) for _ in range(PARTITIONS))
         self.image = EMPTY_IMAGE.apply(

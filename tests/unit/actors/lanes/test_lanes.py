@@ -136,6 +136,20 @@ def test_a_question_is_answered_and_the_lane_is_the_one_that_was_chosen(lane):
     asyncio.run(scenario())
 
 
+def test_whoever_gathers_asks_before_a_lane_is_open_and_when_one_is(lane):
+    async def scenario():
+        async with World(lane) as world:
+            for number in range(2):
+                world.peers.gather(NODE, lambda number=number: world.peers.ask(NODE, None, *produced(number)))
+                await world.peers.call(NODE, AllocateBlock)
+            assert world.service.taken == [b"0", b"1"]
+
+    def produced(number):
+        return Produce, TopicPartition("orders", 0), b"%d" % number, 1
+
+    asyncio.run(scenario())
+
+
 def test_questions_of_one_asker_arrive_in_their_order(lane):
     async def scenario():
         async with World(lane) as world:

@@ -49,6 +49,35 @@ def test_what_is_asked_in_one_turn_goes_out_together(run):
     run(scenario())
 
 
+def test_whoever_gathers_asks_last_and_together_with_the_others(run):
+    async def scenario():
+        sent = Sent()
+        link = open_link(sent)
+        wanted = []
+        link.gather(lambda: [link.ask(None, AllocateBlock) for _ in wanted])
+        link.ask(lambda _: None, AllocateBlock)
+        wanted += [1, 2]
+        await a_turn()
+        await a_turn()
+        assert [len(frame) for frame in sent] == [3]
+
+    run(scenario())
+
+
+def test_whoever_gathers_is_called_once_even_where_the_link_has_broken(run):
+    async def scenario():
+        sent, called = Sent(), []
+        link = open_link(sent)
+        link.gather(lambda: called.append("once"))
+        link.break_off()
+        await a_turn()
+        link.gather(lambda: called.append("again"))
+        await a_turn()
+        assert (sent, called) == ([], ["once", "again"])
+
+    run(scenario())
+
+
 def test_request_ids_carry_the_session_and_are_never_used_twice(run):
     async def scenario():
         sent = Sent()

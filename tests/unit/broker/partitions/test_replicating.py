@@ -126,6 +126,18 @@ def test_each_waits_for_its_own_batch_alone(led):
     assert codes(led.followers_answer()) == {2: ErrorCode.NONE}
 
 
+def test_what_was_written_together_waits_as_one_and_is_answered_each(led):
+    led.handle(plain(1), plain(2), plain(3))
+    assert len(led.replication._waiting) == 1
+    assert [answer.base_offset for answer in led.followers_answer()] == [0, 1, 2]
+
+
+def test_what_was_written_together_is_told_each_that_the_outcome_is_unknown(led):
+    led.handle(plain(1), plain(2))
+    _, answers = led.leaders.resign(ORDERS)
+    assert codes(answers) == dict.fromkeys((1, 2), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
 def test_a_repeat_of_what_is_not_replicated_waits_like_the_first(led):
     led.handle(plain(1, producer_id=7))
     assert led.handle(plain(2, producer_id=7)) == []

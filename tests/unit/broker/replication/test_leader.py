@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from eagleray.broker.controller.topics import PartitionImage
-from eagleray.broker.log import Flush, LogConfig, LogDamaged, PartitionLog
+from eagleray.broker.log import Flush, LogConfig, LogDamaged, LogError, PartitionLog
 from eagleray.broker.replication.events import (
     InSyncReplica,
     IsrAnswered,
@@ -81,6 +81,7 @@ def test_followers_that_are_equally_far_share_one_read_which_is_kept_for_moments
 
     monkeypatch.setattr(log, "read_for_replica", counted)
     write(log, 1)
+    log.tail.clear()
     pushes = pushes_in(leader.appended(NOW_MS))
     assert (set(pushes), reads) == ({2, 3}, [0])
     lost_ms = NOW_MS + CONFIG.replica_push_timeout_ms
@@ -199,10 +200,76 @@ def test_what_cannot_be_read_is_pushed_later_and_keeps_nobody_else_waiting() -> 
     write(log, 1)
     leader.push_answered(msgspec.structs.replace(has_all(pushes[2], 2), end_offset=1), NOW_MS)
     write(log, 1)
+    log.tail.clear()
     with disk.injected(Fault(Outcome.FAIL, on=Operation.READ)):
         effects = leader.push_answered(msgspec.structs.replace(has_all(pushes[3], 3), end_offset=1), NOW_MS)
     assert effects == [Replicated(7, ErrorCode.NONE)]
     assert set(pushes_in(leader.tick(NOW_MS))) == {3}
+
+
+def test_followers_that_are_level_get_what_is_new_without_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log()
+    leader = in_sync_leader(log)
+    monkeypatch.setattr(log, "read_for_replica", None)
+    write(log, 1)
+    first = pushes_in(leader.appended(NOW_MS))
+    write(log, 1, 1)
+    second = pushes_in(leader.push_answered(has_all(first[2], 2), NOW_MS))[2]
+    monkeypatch.undo()
+    assert first[2].records + second.records == everything(log)
+
+
+def test_who_leads_no_longer_keeps_nothing_for_followers() -> None:
+    log = open_log()
+    leader = in_sync_leader(log)
+    write(log, 1)
+    assert log.tail.since(0) is not None
+    leader.resign()
+    write(log, 1)
+    assert log.tail.since(0) is None
+    assert log.tail.since(1) is None
+
+
+def test_what_all_followers_have_is_kept_no_longer() -> None:
+    log = open_log()
+    leader = in_sync_leader(log)
+    write(log, 1)
+    pushes = pushes_in(leader.appended(NOW_MS))
+    leader.push_answered(has_all(pushes[2], 2), NOW_MS)
+    assert log.tail.since(0) is not None
+    leader.push_answered(has_all(pushes[3], 3), NOW_MS)
+    assert log.tail.since(0) is None
+
+
+def test_where_everybody_has_everything_and_knows_it_time_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log()
+    leader = in_sync_leader(log)
+    write(log, 1)
+    for node_id, push in pushes_in(leader.appended(NOW_MS)).items():
+        leader.push_answered(has_all(push, node_id), NOW_MS)
+    told = pushes_in(leader.tick(NOW_MS))
+    assert set(told) == {2, 3}
+    for node_id, push in told.items():
+        leader.push_answered(has_all(push, node_id), NOW_MS)
+    monkeypatch.setattr(leader, "_advance", None)
+    assert leader.tick(NOW_MS + 2 * CONFIG.replica_lag_time_max_ms) == []
+
+
+def test_a_replica_that_is_not_registered_is_not_forgotten_with_time() -> None:
+    leader = in_sync_leader(open_log())
+    leader.learn(leader.state, {1: LIVES[1], 2: LIVES[2]}, NOW_MS)
+    (proposal,) = proposals_in(leader.tick(NOW_MS))
+    assert [replica.node_id for replica in proposal.isr] == [1, 2]
+
+
+def test_a_log_that_went_offline_is_not_pushed_from_memory_either() -> None:
+    disk = SimulatedDisk()
+    log = PartitionLog.open(disk, "/log", LogConfig(flush=Flush.COMMIT), now_ms=NOW_MS)
+    leader = in_sync_leader(log)
+    write(log, 1)
+    with disk.injected(Fault(Outcome.FAIL, on=Operation.FLUSH)), pytest.raises(LogError):
+        log.flush()
+    assert pushes_in(leader.appended(NOW_MS)) == {}
 
 
 def test_followers_that_are_equally_far_share_one_read() -> None:
@@ -210,6 +277,7 @@ def test_followers_that_are_equally_far_share_one_read() -> None:
     log = PartitionLog.open(disk, "/log", LogConfig(), now_ms=NOW_MS)
     leader = in_sync_leader(log)
     write(log, 1)
+    log.tail.clear()
     pushes = pushes_in(leader.appended(NOW_MS))
     assert pushes[2].records == pushes[3].records != b""
     assert pushes[2].records is pushes[3].records

@@ -51,7 +51,9 @@ def test_a_node_that_was_given_up_has_no_lease_any_more() -> None:
 
 
 def test_a_session_ends_after_its_time_and_once() -> None:
-    sessions = Sessions(CONFIG, [1, 2], 0)
+    sessions = Sessions(CONFIG, [], 0)
+    sessions.begin(1, 0)
+    sessions.begin(2, 0)
     sessions.hear(2, 400)
     assert sessions.end_overdue(500) == sessions.end_overdue(999) == ()
     assert sessions.end_overdue(1000) == (1,)
@@ -59,6 +61,16 @@ def test_a_session_ends_after_its_time_and_once() -> None:
     assert 1 not in sessions
     sessions.begin(1, 1300)
     assert sessions.end_overdue(1400) == (2,)
+
+
+def test_a_controller_that_begins_anew_waits_for_leases_that_the_last_one_may_have_given() -> None:
+    sessions = Sessions(CONFIG, [1, 2], 0)
+    sessions.hear(2, 300)
+    # A node whose clock runs a tenth slower has a lease of 700 ms until 778 ms by the true time, 856 by a fast clock.
+    assert sessions.end_overdue(500) == sessions.end_overdue(855) == ()
+    assert sessions.end_overdue(856) == (1,)
+    assert sessions.end_overdue(1299) == ()
+    assert sessions.end_overdue(1300) == (2,)
 
 
 @pytest.mark.parametrize(
