@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import pairwise
 
 import msgspec
 
@@ -22,7 +23,7 @@ from eagleray.broker.log.recovery import (
     scan_segment,
     snapshot_offsets,
 )
-from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET, Segment
+from eagleray.broker.log.segment import Segment, is_gap
 from eagleray.broker.log.swapping import complete_swaps
 from eagleray.broker.log.sweeping import log_offsets, sweep, sweep_indexes, write_again
 
@@ -78,6 +79,7 @@ class _Opening:
         self._directory = directory
         self._index_interval_bytes = config.index_interval_bytes
         self.checkpoint = checkpoint
+        self._boot_id = file_system.boot_id()
         self._now_ms = now_ms
         self.segments: list[Segment] = []
         self.epochs = LeaderEpochs()
@@ -130,6 +132,11 @@ class _Opening:
                 segment.close()
 
     @property
+    def _is_same_boot(self) -> bool:
+        """Whether the machine has not been down since the log was last open, so that its page cache has every byte."""
+        return bool(self._boot_id) and self.checkpoint.boot_id == self._boot_id
+
+    @property
     def _epochs_path(self) -> str:
         return f"{self._directory}/{names.LEADER_EPOCH_FILE}"
 
@@ -152,10 +159,8 @@ class _Opening:
         checkpoint = self.checkpoint
         if checkpoint.closed_cleanly and self._ends_at(checkpoint.recovery_point):
             return len(self.segments)
-        boot_id = self._file_system.boot_id()
-        if checkpoint.closed_cleanly or (boot_id and checkpoint.boot_id == boot_id):
-            # The process died but the machine did not: the page cache has every byte that was written, and only the
-            # last write can be torn.
+        if checkpoint.closed_cleanly or self._is_same_boot:
+            # The process died but the machine did not: only the last write can be torn.
             return len(self.segments) - 1
         later = [
             number for number, segment in enumerate(self.segments) if segment.base_offset > checkpoint.recovery_point
@@ -165,17 +170,17 @@ class _Opening:
     def _ends_at(self, offset: int) -> bool:
         segment = self.segments[-1]
         try:
-            last = segment.last_location() if segment.load_indexes() else None
+            return segment.load_indexes() and segment.end_offset() == offset
         except LogDamaged:
             return False
-        end_offset = segment.base_offset if last is None else last.last_offset + 1
-        return end_offset == offset
 
     def _trust_before(self, first: int) -> None:
         """Take the segments that no crash can have torn as they are, but for indexes that the disk has lost."""
         for number in range(first):
             if not self.segments[number].load_indexes():
                 self._index_anew(number)
+        if not self._is_same_boot:
+            self._require_ends(self.segments[: first + 1])
         if not self._read_epochs():
             next_offset = self.segments[0].base_offset
             for segment in self.segments[:first]:
@@ -183,6 +188,16 @@ class _Opening:
                     self.epochs.assign(header.partition_leader_epoch, next_offset)
                     next_offset = header.next_offset
             self.epochs.is_dirty = True
+
+    def _require_ends(self, segments: list[Segment]) -> None:
+        """Miss what a disk said that it had flushed, and had not: what is left has right checksums, up to nothing."""
+        for segment, following in pairwise(segments):
+            end_offset = segment.end_offset()
+            if is_gap(end_offset, following.base_offset):
+                raise LogDamaged(
+                    f"{self._directory}: segment {segment.base_offset} ends at {end_offset} and the next one begins at "
+                    f"{following.base_offset}: restore the partition from a replica"
+                )
 
     def _index_anew(self, number: int) -> None:
         segment = self.segments[number]
@@ -230,22 +245,18 @@ class _Opening:
 
     def _believable_bookmark(self) -> Bookmark | None:
         """Return the bookmark if this boot has all that it speaks of: written in it, and by no failed flush lost."""
-        checkpoint, boot_id = self.checkpoint, self._file_system.boot_id()
-        if not boot_id or checkpoint.closed_cleanly or checkpoint.boot_id != boot_id:
-            return None
-        if checkpoint.failed_flush_boot_id == boot_id:
+        checkpoint = self.checkpoint
+        if checkpoint.closed_cleanly or not self._is_same_boot or checkpoint.failed_flush_boot_id == self._boot_id:
             return None
         bookmark = read_bookmark(self._file_system, self._directory)
-        return bookmark if bookmark is not None and bookmark.boot_id == boot_id else None
+        return bookmark if bookmark is not None and bookmark.boot_id == self._boot_id else None
 
     def _scan_from(self, first: int) -> None:
         """Verify the rest of the log, up to the first batch that is torn or missing."""
         next_offset = self.segments[first].base_offset
         for number in range(first, len(self.segments)):
             segment = self.segments[number]
-            # A segment begins where the one before it ends, except where a follower was sent offsets further apart
-            # than one segment can hold. What was lost between them was lost at the end of a write.
-            if next_offset < segment.base_offset <= next_offset + MAX_RELATIVE_OFFSET:
+            if is_gap(next_offset, segment.base_offset):
                 self._drop_from(number)
                 return
             if number > first:

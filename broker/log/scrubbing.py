@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from eagleray.broker.log.errors import LogDamaged, LogReadFailed
 from eagleray.broker.log.readable_log import BASE_OFFSET
-from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET
+from eagleray.broker.log.segment import is_gap
 from eagleray.protocol.records import scan_batches
 
 if TYPE_CHECKING:
@@ -48,12 +48,8 @@ class Scrub:
         return self._next_offset < end_offset
 
     def _has_lost_the_end_before(self, found_offset: int, offset: int) -> bool:
-        """Whether a segment ends before the next one begins.
-
-        Compaction leaves the last batch of a segment. Only where a follower was sent offsets further apart than a
-        segment can hold, there is nothing between two of them.
-        """
+        """Whether a segment ends at an offset, before the next one begins, in which something was found."""
         segments = self._log.segments
         following = bisect_right(segments, offset, key=BASE_OFFSET)
         next_base_offset = segments[following].base_offset
-        return next_base_offset <= found_offset and next_base_offset - offset <= MAX_RELATIVE_OFFSET
+        return next_base_offset <= found_offset and is_gap(offset, next_base_offset)

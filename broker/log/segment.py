@@ -31,6 +31,15 @@ _STEP = struct.Struct(">qi11xi")
 _STEP_READ_BYTES = 8 * 1024
 
 
+def is_gap(end_offset: int, next_base_offset: int) -> bool:
+    """Whether something is missing between the end of a segment and the next one.
+
+    A segment begins where the one before it ends, for compaction leaves the last batch of each; except where a follower
+    was sent offsets further apart than one segment can hold.
+    """
+    return end_offset < next_base_offset <= end_offset + MAX_RELATIVE_OFFSET
+
+
 def timestamp_of(header: BatchHeader) -> int:
     """Return the timestamp that a batch is indexed by; one that compaction has emptied has no record to be found."""
     return header.max_timestamp if header.record_count else NO_TIMESTAMP
@@ -208,6 +217,11 @@ class Segment:
         """Find the last batch of the segment."""
         position = self.offset_index.position_at_or_before(self.offset_index.last_offset)
         return next(iter(deque(self._locations(position), maxlen=1)), None)
+
+    def end_offset(self) -> int:
+        """Find the offset behind the last batch of the segment, which is its first where it has none."""
+        last = self.last_location()
+        return self.base_offset if last is None else last.last_offset + 1
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Step over the batches from `position` on: where each begins, and its whole header."""

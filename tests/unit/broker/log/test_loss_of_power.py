@@ -1,8 +1,11 @@
 """What a log's directory says about a loss of power: whether everything that was acknowledged is on the disk."""
 
+import contextlib
+
+import msgspec
 import pytest
 
-from eagleray.broker.log import Flush, LogConfig, LogOffline, PartitionLog
+from eagleray.broker.log import Flush, LogConfig, LogDamaged, LogOffline, PartitionLog
 from eagleray.broker.log.checkpoint import read_checkpoint
 from tests.support.batches import NOW_MS, data_batch
 from tests.support.faults import Fault, Operation, Outcome
@@ -106,3 +109,26 @@ def test_a_log_that_has_failed_knows_where_it_ended_before():
         append(log)
     assert (log.is_online, log.log_end_offset) == (False, 3)
     assert open_log(disk, OS).log_end_offset == 3
+
+
+@pytest.mark.parametrize("number", [0, 1, -2], ids=["first", "second", "last closed"])
+@pytest.mark.parametrize("is_empty", [False, True], ids=["short", "empty"])
+@pytest.mark.parametrize("closes", [False, True], ids=["killed", "closed"])
+def test_a_closed_segment_that_has_lost_its_end_with_the_power_is_missed(number, is_empty, closes):
+    """What is left is whole: a disk said that it had flushed the rest, and had not."""
+    disk = SimulatedDisk()
+    log = open_log(disk, msgspec.structs.replace(COMMIT, segment_bytes=1024))
+    append(log, 80)
+    log.flush()
+    log.write_checkpoint()
+    assert len(log.segments) > 3
+    segment = log.segments[number]
+    left_bytes = 0 if is_empty else segment.last_location().position
+    if closes:
+        log.close()
+    path = f"/log/{segment.base_offset:020}.log"
+    with contextlib.closing(disk.open(path)) as file:
+        file.truncate(left_bytes)
+    disk.lose_power(lambda: True)
+    with pytest.raises(LogDamaged, match=f"segment {segment.base_offset} ends at .*restore the partition"):
+        open_log(disk, COMMIT)
