@@ -36,6 +36,7 @@ class DriverPlan(msgspec.Struct, frozen=True):
     group: str | None = None
     crash_point: str | None = None
     crash_batch: int = -1
+    """The first batch at which it may end itself: a driver before it may have come further than anybody was told."""
     crash_mark: str = ""
     """A file that is made right before the driver ends itself: the proof that it did."""
 
@@ -53,7 +54,7 @@ class CrashingWriter(StreamWriter):
 
     def commit(self, messages, batchId):  # noqa: N803 - Spark's name
         is_committed_first, batch, mark = self._crash
-        if batch != batchId:
+        if batchId < batch:
             super().commit(messages, batchId)
             return
         if is_committed_first:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import queue
 import signal
 import subprocess
@@ -29,6 +30,7 @@ class Driver:
         environment = {**os.environ, "TMPDIR": str(scratch)}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         self.batches = []
+        self._crash_mark = pathlib.Path(plan.crash_mark)
         self._lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -45,6 +47,11 @@ class Driver:
         """Wait until the process has ended, and return how."""
         self._follow(lambda: False)
         return self.process.wait(DRIVER_S)
+
+    @property
+    def has_ended_itself(self):
+        """Whether it came to where its plan has it end itself."""
+        return self._crash_mark.is_file()
 
     def _follow(self, is_enough):
         deadline = time.monotonic() + DRIVER_S
