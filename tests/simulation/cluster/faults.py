@@ -130,7 +130,6 @@ class Faults:
         return not machine.may_have_lost and not any(other.has_doubts for other in others)
 
     def _all_voters_are_whole(self) -> bool:
-        """Whether the others can elect a controller while one machine is away, or waits for them."""
         return all(self._world.machines[node_id].is_whole for node_id in self._world.controllers)
 
     def stop_everybody(self) -> None:
@@ -228,8 +227,7 @@ class Faults:
         )
 
     def _lose_lied(self, machine: "SimulatedMachine") -> None:
-        may_lose = machine.disk.has_lied and self._can_lose_one(machine) and self._all_voters_are_whole()
-        if not self.is_over and machine.is_up and may_lose:
+        if not self.is_over and machine.disk.has_lied and machine.is_up and self._can_lose_one(machine):
             self._struck("lying flush, then loss of power", machine)
             machine.lose_power()
             self._schedule.after(self._chance.choice([5, 500, 3000]), machine.start)

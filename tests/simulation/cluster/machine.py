@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eagleray.actors.group_coordinator import GroupCoordinatorShell
+from eagleray.actors.lanes.peers import Unanswered
 from eagleray.actors.metadata_quorum import METADATA_PARTITION
 from eagleray.actors.node import Node
 from eagleray.actors.shell import Shell
@@ -78,6 +79,11 @@ class SimulatedNode(Node):
     async def _listen(self) -> None:
         self.port = 1
 
+    async def _register(self) -> None:
+        if self.simulated.is_deceived and not self.simulated.is_among_others():
+            raise Unanswered("alone it would be taken at its disk's word")
+        await super()._register()
+
     def fail(self, error: BaseException) -> None:
         self.simulated.note(error)
         self.simulated.has_ended = True
@@ -124,14 +130,14 @@ class SimulatedMachine:
     @property
     def is_unsound(self) -> bool:
         """Whether its disk has not what it was given, and its node does not know it."""
-        return self.disk.has_lied or self.disk.is_rotten or self._is_deceived
+        return self.disk.has_lied or self.disk.is_rotten or self.is_deceived
 
     @property
-    def _is_deceived(self) -> bool:
+    def is_deceived(self) -> bool:
         """Whether power was lost after a lie, and its node has not come back among others since."""
         return self.may_have_lost and self._has_lost_lies
 
-    def _is_among_others(self) -> bool:
+    def is_among_others(self) -> bool:
         """Whether others live with whom it is in sync, wherever there are some."""
         machines = [machine for machine in self.world.machines.values() if machine is not self and machine.is_serving]
         living = {machine.node_id for machine in machines}
@@ -189,10 +195,6 @@ class SimulatedMachine:
     def start(self) -> None:
         if self.is_up:
             return
-        if self._is_deceived and not self._is_among_others():
-            # Alone it would be taken at its disk's word.
-            self.world.schedule.after(100, self.start)
-            return
         self.process += 1
         self.has_ended = False
         loop = self.loop = SimulatedLoop(self.world.schedule, self.clock, self._guard)
@@ -246,7 +248,7 @@ class SimulatedMachine:
     def lose_power(self) -> None:
         """Go dark: what was not flushed may be gone, and nobody is told anything."""
         self._stop()
-        self._has_lost_lies = self.disk.has_lied or self._is_deceived
+        self._has_lost_lies = self.disk.has_lied or self.is_deceived
         chance = self.world.schedule.chance
         kept = chance.choice([0.0, 0.5, 0.95])
         self.disk.lose_power(lambda: chance.random() < kept)

@@ -149,8 +149,8 @@ class PartitionWatch:
             if is_damaged or not scan.batches:
                 if not is_rotten:
                     self._fail(f"node {node_id} has a damaged batch after {offset}, and a disk that has not rotted")
-                # The node itself has to find this.
-                offset = log.high_watermark
+                # The node itself has to find this. What is new may lie behind it.
+                offset = self.committed_end if offset < self.committed_end else log.high_watermark
             for batch in scan.batches:
                 if batch.header.next_offset <= log.high_watermark:
                     self._commit(node_id, batch)
