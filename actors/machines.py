@@ -11,7 +11,7 @@ from __future__ import annotations
 import glob
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -44,6 +44,10 @@ class CannotStart(Exception):
 
 class MachinesMissing(CannotStart):
     """Machines that are needed are not in the Ray cluster; they may be about to join it."""
+
+
+class CannotAdd(Exception):
+    """A machine cannot be added to a cluster; the text says why and what to do."""
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -132,6 +136,28 @@ def _check_majority(addresses: Sequence[str], alive: Sequence[str]) -> None:
         )
 
 
+def one_more(machines: Sequence[Machine], address: str, alive: Sequence[str]) -> Machine:
+    """Give a machine the next place in a cluster that runs on some already; raises CannotAdd where it cannot have one.
+
+    `alive` are the addresses of the Ray nodes that there are.
+    """
+    known = [machine.address for machine in machines]
+    if len(known) < QUORUM:
+        raise CannotAdd(
+            f"this cluster is on {_counted(len(known), 'machine')}, and its controller on one of them; only a cluster "
+            f"on {QUORUM} or more can grow. Start one with `--machines {QUORUM}` and another data directory"
+        )
+    if address in known:
+        raise CannotAdd(f"machine {address} is a part of this cluster already, which is on {_listed(known)}")
+    if address not in alive:
+        raise CannotAdd(
+            f"Ray has no node at {address}, only at {_listed(alive)}; start it there with `ray start --address=…`"
+        )
+    if len(known) >= MOST_MACHINES:
+        raise CannotAdd(f"this cluster is on {len(known)} machines, and cannot be on more")
+    return Machine(address, len(known))
+
+
 def _listed(addresses: Sequence[str]) -> str:
     return ", ".join(addresses)
 
@@ -195,11 +221,17 @@ def token_of(data_dir: str) -> bytes:
 def keep_copies(data_dir: str, machines: Sequence[Machine], token: bytes) -> None:
     """Write down, on a machine with a node, what only the one that started the cluster would know otherwise.
 
-    Whichever machines are left can start the cluster again, then, and clients that have its token still reach it.
+    Whichever machines are left can start the cluster again, then, and clients that have its token still reach it. A
+    node that was started before machines were added does not know of them: what is written down about these stays.
     """
-    if len(machines) > 1:
-        _replace(f"{data_dir}/{_FILE}", _lines(machines))
-        _replace(f"{data_dir}/token", token)
+    if len(machines) == 1:
+        return
+    addresses = tuple(machine.address for machine in machines)
+    path = f"{data_dir}/{_FILE}"
+    written = known_machines(data_dir) if os.path.exists(path) else ()
+    if written[: len(addresses)] != addresses:
+        _replace(path, _lines(machines))
+    _replace(f"{data_dir}/token", token)
 
 
 def _lines(machines: Sequence[Machine]) -> bytes:
@@ -231,11 +263,30 @@ def spread(layout: Sequence[PlannedNode], machines: Sequence[Machine], *, contro
     if len(machines) == 1:
         return tuple(layout)
     return tuple(
-        PlannedNode(_node_id(machine, node), roles, machine=machine.address)
-        for machine in machines
-        for node in layout
-        if (roles := _roles(node, has_controller=machine.index < controllers))
+        node for machine in machines for node in nodes_on(machine, layout, has_controller=machine.index < controllers)
     )
+
+
+def nodes_on(machine: Machine, layout: Sequence[PlannedNode], *, has_controller: bool) -> tuple[PlannedNode, ...]:
+    """Plan the nodes of a layout on one of several machines."""
+    return tuple(
+        PlannedNode(_node_id(machine, node), roles, machine=machine.address)
+        for node in layout
+        if (roles := _roles(node, has_controller=has_controller))
+    )
+
+
+def layout_of(plan: Iterable[PlannedNode]) -> tuple[PlannedNode, ...]:
+    """The layout that a plan for several machines was made of, as the first of them has it."""
+    return tuple(PlannedNode(node.node_id, node.roles) for node in plan if node.node_id < NODES_OF_A_MACHINE)
+
+
+def machines_of(plan: Iterable[PlannedNode]) -> tuple[Machine, ...]:
+    """The machines of a plan, each in its place; none where it names none."""
+    places = {
+        node.node_id // NODES_OF_A_MACHINE: node.machine for node in plan if node.dedicated_to is None and node.machine
+    }
+    return tuple(Machine(address, index) for index, address in sorted(places.items()))
 
 
 def _node_id(machine: Machine, node: PlannedNode) -> int:

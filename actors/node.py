@@ -263,6 +263,8 @@ class Node:
         previous, self.image = self.image, image
         self.peers.learn({node_id: node for node_id, node in image.nodes.items() if node_id != self.spec.node_id})
         self.peers.forget(previous.nodes.keys() - image.nodes.keys() - {self.spec.node_id})
+        if image.plan != previous.plan:
+            self.supervisor.plan_changed(image.plan.values())
         known = image.nodes.get(self.spec.node_id)
         if known is None or known.incarnation != self.incarnation:
             # The controller has given this life up.

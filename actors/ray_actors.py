@@ -32,8 +32,8 @@ class NodeActor:
         keep_copies(cluster.data_dir, cluster.machines, cluster.token)
         collect_garbage_rarely()
         keep_freed_memory()
-        self._node = Node(cluster.node(planned), RaySupervisor(cluster))
-        self._token = cluster.token
+        self._supervisor = RaySupervisor(cluster)
+        self._node = Node(cluster.node(planned), self._supervisor)
         await self._node.start()
         spares = SpareWorkers(RayWorkers, spare_workers_config(cluster.settings).spare_worker_processes)
         self._keeping_spares = asyncio.create_task(spares.keep(self._node))
@@ -52,7 +52,11 @@ class NodeActor:
 
     async def contact(self) -> tuple[str, int, bytes]:
         """Where the node listens, and the token: whoever may call actors may take the direct lane."""
-        return self._node.spec.host, self._node.port, self._token
+        return self._node.spec.host, self._node.port, self._node.spec.token
+
+    async def cluster(self) -> ClusterSpec:
+        """What nodes of this cluster are started with."""
+        return self._supervisor.cluster
 
     async def describe(self) -> dict[str, Any]:
         """What a status shows of this node."""

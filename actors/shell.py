@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from eagleray.actors.controller_finder import ControllerFinder
@@ -29,6 +30,9 @@ class Supervisor(Protocol):
 
     def stop_nodes(self, node_ids: tuple[int, ...]) -> None:
         """Stop nodes for good."""
+
+    def plan_changed(self, plan: Iterable[PlannedNode]) -> None:
+        """Know which nodes there are to be, on which machines."""
 
 
 class Host(Protocol):

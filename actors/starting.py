@@ -139,9 +139,9 @@ async def start_cluster(
     controller = ControllerFinder(peers, spec.controllers)
     try:
         async with asyncio.timeout(_START_S):
-            planned = await _plan(controller, plan)
+            planned = await announce(controller, plan)
             supervisor.start_nodes(tuple(node for node in planned if node not in plan))
-            await _until_joined(supervisor, tuple(node for node in planned if node.machine not in without))
+            await until_joined(supervisor, tuple(node for node in planned if node.machine not in without))
             return await find_cluster(name)
     except BaseException as error:
         supervisor.stop_nodes(tuple(node.node_id for node in plan))
@@ -215,8 +215,8 @@ def _check_is_free(name: str, data_dir: str, locks: list[str]) -> None:
         )
 
 
-async def _plan(controller: ControllerFinder, plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:
-    """Tell the controller which nodes there are to be."""
+async def announce(controller: ControllerFinder, plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:
+    """Tell the controller which nodes there are to be, and hear which that are, those of single partitions too."""
     while True:
         try:
             answer: PlanAnswered = await controller.call(PlanNodes, plan)
@@ -231,7 +231,7 @@ async def _plan(controller: ControllerFinder, plan: tuple[PlannedNode, ...]) -> 
             return answer.nodes
 
 
-async def _until_joined(supervisor: RaySupervisor, planned: tuple[PlannedNode, ...]) -> None:
+async def until_joined(supervisor: RaySupervisor, planned: tuple[PlannedNode, ...]) -> None:
     """Wait until every node has registered in this life of the cluster."""
     for node in planned:
         while not (await supervisor.actor_of(node.node_id).describe.remote())["registered"]:

@@ -14,6 +14,7 @@ This is the only place that knows actors by name. Why each option is what it is:
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +22,7 @@ import ray
 
 from eagleray.actors import ray_actors
 from eagleray.actors.lanes.peers import Lane
-from eagleray.actors.machines import Machine, data_dir_of
+from eagleray.actors.machines import Machine, data_dir_of, keep_copies, machines_of
 from eagleray.actors.spec import CONTROLLER_NODE_ID, NodeSpec
 from eagleray.broker.controller.nodes import PlannedNode, Role
 
@@ -88,17 +89,20 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RaySupervisor:
-    """Starts, finds and stops the actors of one cluster. Starting a node that runs already does nothing."""
+    """Starts, finds and stops the actors of one cluster. Starting a node that runs already does nothing.
+
+    Owns: `cluster`, what nodes are started with. On a machine of the cluster it writes down those that are added.
+    """
 
     def __init__(self, cluster: ClusterSpec) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self._namespace = namespace_of(cluster.name)
         self._handles: dict[int, Any] = {}
 
     def actor_of(self, node_id: int) -> Any:  # noqa: ANN401 - an actor's handle
         """The handle of a node's actor; raises ValueError where there is none."""
         if node_id not in self._handles:
-            self._handles[node_id] = find_actor(self._cluster.name, node_id)
+            self._handles[node_id] = find_actor(self.cluster.name, node_id)
         return self._handles[node_id]
 
     def start_nodes(self, nodes: tuple[PlannedNode, ...]) -> None:
@@ -114,9 +118,9 @@ class RaySupervisor:
                 max_task_retries=0,
                 max_concurrency=_CONCURRENT_CALLS,
                 num_cpus=0,
-                resources=self._cluster.machine_of(node).resources,
+                resources=self.cluster.machine_of(node).resources,
                 enable_task_events=False,
-            ).remote(self._cluster, node)
+            ).remote(self.cluster, node)
 
     def stop_nodes(self, node_ids: tuple[int, ...]) -> None:
         """Let nodes put everything away, then end them for good; one that does not answer is ended all the same."""
@@ -130,6 +134,14 @@ class RaySupervisor:
         ray.wait(stopping, num_returns=len(stopping), timeout=_STOP_S) if stopping else None
         for actor in actors:
             ray.kill(actor, no_restart=True)
+
+    def plan_changed(self, plan: Iterable[PlannedNode]) -> None:
+        """Know the machines that were added since the cluster was started, and have them found when it is again."""
+        known, planned = self.cluster.machines, machines_of(plan)
+        # A machine with another address is what the next start was told, and the plan is about to be.
+        if len(planned) > len(known) and planned[: len(known)] == known:
+            self.cluster = msgspec.structs.replace(self.cluster, machines=planned)
+            keep_copies(self.cluster.data_dir, planned, self.cluster.token)
 
 
 def find_actor(cluster: str, node_id: int) -> Any:  # noqa: ANN401 - an actor's handle

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from eagleray.actors.embedded_ray import EmbeddedRay
+from eagleray.actors.growing import add_machine
 from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.starting import describe_nodes, stop_cluster
 from eagleray.client.cluster import AsyncCluster
@@ -35,6 +36,10 @@ class Cluster(AsyncCluster):
         """Return what each node says about itself: its roles, its process, where it listens."""
         await self.runtime.view.refreshed()
         return await describe_nodes(self.name, self.runtime.view.image)
+
+    async def add_machine(self, address: str, *, wait_s: float = 0.0) -> tuple[int, ...]:
+        """Let the cluster have nodes on one Ray node more; `eagleray.Cluster.add_machine` says how."""
+        return await add_machine(self.name, address, wait_s=wait_s)
 
     async def close(self) -> None:
         """Let go of the cluster, and stop it where it was started here; repeating it does nothing."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from eagleray.actors.embedded_ray import EmbeddedRay
+from eagleray.actors.growing import add_machine
 from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.machines import MachineCount
 from eagleray.actors.starting import describe_nodes, stop_cluster
@@ -46,6 +47,14 @@ class Cluster(SyncCluster):
             return await describe_nodes(self.name, self._cluster.runtime.view.image)
 
         return self._thread.run(describe())
+
+    def add_machine(self, address: str, *, wait_s: float = 0.0) -> tuple[int, ...]:
+        """Let the cluster have nodes on one Ray node more, while it runs; return their ids once they have joined.
+
+        It is waited for during `wait_s` if it has not joined Ray yet. What there is stays where it is; new partitions
+        may be put there, and those of nodes that are drained. Raises eagleray.actors.machines.CannotAdd.
+        """
+        return self._thread.run(add_machine(self.name, address, wait_s=wait_s))
 
     def stop(self) -> None:
         """Stop the cluster for everybody; its data stay where they are."""

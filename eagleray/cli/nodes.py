@@ -18,7 +18,9 @@ from eagleray.client.descriptions import NodeDescription
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
 
-app = typer.Typer(no_args_is_help=True, help="See what nodes have to do, and move everything away from one.")
+app = typer.Typer(
+    no_args_is_help=True, help="See what nodes have to do, add a machine, and move everything away from one."
+)
 
 Node = Annotated[str, typer.Argument(metavar="NODE|MACHINE", help="The id of a node, or a machine with all its nodes.")]
 _LOOK_S: Final = 0.2
@@ -49,6 +51,28 @@ def list_nodes(*, json: Json = False, name: Name = "default", address: Address =
         for node in nodes
     )
     print_table(columns, rows, empty="no node is planned")
+
+
+@app.command(epilog=examples("eagleray node add 10.0.0.8", "eagleray node add 10.0.0.8 --wait 300"))
+def add(
+    machine: Annotated[str, typer.Argument(metavar="ADDRESS", help="Of a machine on which Ray has been started.")],
+    *,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait until it has joined Ray.")
+    ] = 0.0,
+    name: Name = "default",
+    address: Address = None,
+) -> None:
+    """Let the cluster have nodes on one machine more, while it runs.
+
+    New partitions may be put there, and those of machines that are drained. What there is stays where it is.
+    """
+
+    async def work(session: Session) -> tuple[int, ...]:
+        return await session.add_machine(machine, wait_s=wait)
+
+    nodes = run(Connection(name, address), work)
+    note(f"machine {machine} has joined, with node {', '.join(map(str, nodes))}")
 
 
 @app.command(epilog=examples("eagleray node drain 100", "eagleray node drain 10.0.0.7 --wait"))

@@ -14,7 +14,9 @@ import ray
 from eagleray.actors.contact import Contact
 from eagleray.actors.embedded_ray import EmbeddedRay
 from eagleray.actors.finding import ClusterNotFound, find_cluster
+from eagleray.actors.growing import add_machine
 from eagleray.actors.lanes.peers import Lane, Unanswered
+from eagleray.actors.machines import CannotAdd
 from eagleray.actors.starting import describe_nodes, stop_cluster
 from eagleray.actors.supervision import actor_name
 from eagleray.cli import records
@@ -50,6 +52,13 @@ class Session:
         described = await describe_nodes(self.name, self.cluster.runtime.view.image)
         actors = await asyncio.to_thread(_actors)
         return [node | actors.get((actor_name(node["node_id"]), node.get("pid", 0)), {}) for node in described]
+
+    async def add_machine(self, address: str, *, wait_s: float) -> tuple[int, ...]:
+        """Let the cluster have nodes on one Ray node more; return their ids."""
+        try:
+            return await add_machine(self.name, address, wait_s=wait_s)
+        except CannotAdd as error:
+            raise Complaint(f"{error}.") from error
 
     async def stop(self) -> None:
         """Stop the cluster in good order, with every node that it has by now."""

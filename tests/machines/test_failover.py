@@ -11,6 +11,7 @@ import pytest
 import eagleray
 from tests.support.cluster_load import Load
 from tests.support.clusters import SETTINGS, client_of, until, until_back, until_running, within_deadline
+from tests.support.librdkafka_load import LibrdkafkaLoad
 from tests.support.machines import three_machines
 
 MACHINES = 3
@@ -49,7 +50,10 @@ def until_in_sync(cluster):
 
 
 def run_load(cluster, at, act, **sizes):
-    """Run a load, do something in the middle of it, and see that what was acknowledged is there, and nothing else."""
+    """Load with handles and with librdkafka, do something in the middle, and see that what was acknowledged is there.
+
+    And nothing else.
+    """
 
     async def scenario():
         async with client_of(cluster) as client:
@@ -62,7 +66,11 @@ def run_load(cluster, at, act, **sizes):
             await asyncio.to_thread(done[0].join)
             await load.check()
 
-    within_deadline(scenario())
+    with LibrdkafkaLoad(cluster, replicas=MACHINES) as librdkafka:
+        librdkafka.goes_on()
+        within_deadline(scenario())
+        librdkafka.goes_on()
+    librdkafka.check(cluster)
 
 
 def test_a_machine_is_lost_and_comes_back(machines, cluster, nodes):

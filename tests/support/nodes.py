@@ -53,6 +53,9 @@ class NoActors:
     def stop_nodes(self, node_ids):
         raise NotImplementedError
 
+    def plan_changed(self, plan):
+        pass
+
 
 class FailingNode(Node):
     """A node that leaves the process alone when it fails, and lets the test fail instead."""

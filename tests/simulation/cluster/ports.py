@@ -147,3 +147,6 @@ class NoSupervisor:
 
     def stop_nodes(self, node_ids: Any) -> None:
         raise AssertionError("no topic has nodes of its own")
+
+    def plan_changed(self, plan: Any) -> None:
+        pass

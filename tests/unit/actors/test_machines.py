@@ -1,9 +1,11 @@
 """Which machines a cluster is on, in which place each, and which nodes it has there."""
 
+import msgspec
 import pytest
 
 from eagleray.actors.lanes.peers import Lane
 from eagleray.actors.machines import (
+    CannotAdd,
     CannotStart,
     Machine,
     MachinesMissing,
@@ -12,14 +14,19 @@ from eagleray.actors.machines import (
     controllers_of,
     keep_copies,
     known_machines,
+    layout_of,
     locks_of,
+    machines_of,
+    nodes_on,
+    one_more,
     remember,
     spread,
     token_of,
 )
 from eagleray.actors.starting import bootstrap_nodes
-from eagleray.actors.supervision import ClusterSpec, colocated_layout, separate_layout
+from eagleray.actors.supervision import ClusterSpec, RaySupervisor, colocated_layout, separate_layout
 from eagleray.broker.controller.nodes import PlannedNode
+from eagleray.broker.identities import TopicPartition
 
 ALIVE = ("a", "b", "c")
 
@@ -106,6 +113,33 @@ def test_every_machine_knows_what_it_takes_to_start_the_cluster(tmp_path):
     assert sorted(path.name for path in other.iterdir()) == ["machines", "token"]
 
 
+def test_node_of_before_does_not_forget_machines_that_were_added(tmp_path):
+    keep_copies(str(tmp_path), machines("a", "b", "c", "d"), b"token")
+    keep_copies(str(tmp_path), machines("a", "b", "c"), b"token")
+    assert known_machines(str(tmp_path)) == ("a", "b", "c", "d")
+    keep_copies(str(tmp_path), machines("a", "x", "c"), b"token")
+    assert known_machines(str(tmp_path)) == ("a", "x", "c")
+
+
+def test_machine_that_is_added_has_the_next_place():
+    assert one_more(machines(*"abc"), "d", ("a", "d", "e")) == Machine("d", 3)
+
+
+@pytest.mark.parametrize(
+    ("known", "address", "complaint"),
+    [
+        ("a", "d", "on 1 machine, and its controller on one of them; only a cluster on 3 or more can grow"),
+        ("ab", "d", "on 2 machines, .* Start one with `--machines 3`"),
+        ("abc", "b", "machine b is a part of this cluster already, which is on a, b, c"),
+        ("abc", "z", "Ray has no node at z, only at a, b, c, d; start it there with `ray start --address="),
+        ("abcefghijk", "d", "on 10 machines, and cannot be on more"),
+    ],
+)
+def test_what_cannot_be_added_says_why(known, address, complaint):
+    with pytest.raises(CannotAdd, match=complaint):
+        one_more(machines(*known), address, tuple("abcd"))
+
+
 def test_there_are_ids_for_ten_machines():
     alive = tuple(f"10.0.0.{number}" for number in range(12))
     assert len(choose("all", (), alive)) == 10
@@ -164,6 +198,17 @@ def test_a_colocated_node_without_controller_has_all_the_rest():
     assert second.roles == third.roles
 
 
+@pytest.mark.parametrize("layout", [separate_layout(leaders=2), colocated_layout(nodes=2)])
+def test_machine_that_is_added_has_what_the_fourth_of_four_has(layout):
+    three, four = machines(*"abc"), machines(*"abcd")
+    plan = spread(layout, three, controllers=3)
+    dedicated = PlannedNode(1000, ("leader",), TopicPartition("own", 0), machine="c")
+    assert machines_of((*plan, dedicated)) == three
+    assert layout_of(plan) == layout
+    added = nodes_on(four[-1], layout_of(plan), has_controller=False)
+    assert (*plan, *added) == spread(layout, four, controllers=3)
+
+
 def test_one_machine_has_the_layout_as_it_is():
     layout = separate_layout(leaders=2)
     assert spread(layout, machines("a"), controllers=1) == layout
@@ -217,3 +262,17 @@ def test_actors_ask_for_the_address_of_their_machine():
     planned = PlannedNode(130, ("leader",), machine="b")
     assert cluster.machine_of(planned).resources == {"node:b": 0.0001}
     assert cluster.machine_of(PlannedNode(1000, ("leader",))).address == "a"
+
+
+@pytest.mark.parametrize(
+    ("planned", "known"),
+    [("abcd", "abcd"), ("abc", "abc"), ("ab", "abc"), ("abxd", "abc"), ("", "abc")],
+    ids=["added", "the same", "not yet planned", "another address", "none"],
+)
+def test_machines_that_are_added_are_known_and_written_down(tmp_path, planned, known):
+    cluster = msgspec.structs.replace(spec(*"abc"), data_dir=str(tmp_path))
+    keep_copies(str(tmp_path), cluster.machines, b"")
+    supervisor = RaySupervisor(cluster)
+    supervisor.plan_changed(spread(colocated_layout(nodes=1), machines(*planned), controllers=3) if planned else ())
+    assert supervisor.cluster.machines == machines(*known)
+    assert known_machines(str(tmp_path)) == tuple(known)

@@ -1,0 +1,90 @@
+"""Adding a machine to a cluster that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+import msgspec
+import ray
+
+from eagleray.actors.controller_finder import ControllerFinder
+from eagleray.actors.finding import find_cluster
+from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
+from eagleray.actors.machines import CannotAdd, CannotStart, alive_addresses, layout_of, nodes_on, one_more
+from eagleray.actors.starting import announce, bootstrap_nodes, until_joined
+from eagleray.actors.supervision import ClusterSpec, RaySupervisor, find_actor
+from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
+from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.controller.nodes import PlannedNode
+from eagleray.protocol.errors import ErrorCode
+
+_LOOK_S: Final = 0.5
+_ANSWER_S: Final = 5.0
+_JOIN_S: Final = 150.0
+
+
+async def add_machine(name: str, address: str, *, wait_s: float = 0.0) -> tuple[int, ...]:
+    """Let a running cluster have nodes on one Ray node more; return their ids once they have joined.
+
+    The machine gets what every other one has, but for a controller, and nothing is moved to it. All nodes write down
+    that it is there, so that it is when the cluster is started again. It is waited for during `wait_s` if it has not
+    joined Ray yet. On failure: CannotAdd, and the cluster is as it was, unless nodes that were started do not come up.
+    """
+    spec = await _spec_of(name, (await find_cluster(name)).image)
+    peers = Peers(token=spec.token, actor_of=lambda node_id: find_actor(name, node_id), lane=Lane.RAY)
+    try:
+        return await _add(spec, ControllerFinder(peers, spec.controllers), address, wait_s)
+    finally:
+        peers.close()
+
+
+async def _spec_of(name: str, image: MetadataImage) -> ClusterSpec:
+    """Ask the nodes, one after the other, what they were started with."""
+    for node_id in sorted(image.nodes):
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                spec: ClusterSpec = await find_actor(name, node_id).cluster.remote()
+        except (ValueError, TimeoutError, ray.exceptions.RayError):
+            continue
+        return spec
+    raise Unanswered(f"no node of cluster {name!r} answers")
+
+
+async def _add(spec: ClusterSpec, controller: ControllerFinder, address: str, wait_s: float) -> tuple[int, ...]:
+    deadline = time.monotonic() + wait_s
+    while address not in (alive := alive_addresses()) and time.monotonic() < deadline:
+        await asyncio.sleep(_LOOK_S)
+    machine = one_more(spec.machines, address, alive)
+    before = await _plan_of(controller)
+    added = nodes_on(machine, layout_of(before), has_controller=False)
+    # Clients begin at the same port on every machine.
+    port = next(iter(spec.ports.values()), 0)
+    grown = msgspec.structs.replace(
+        spec,
+        machines=(*spec.machines, machine),
+        ports=spec.ports | dict.fromkeys(bootstrap_nodes(added), port),
+    )
+    supervisor = RaySupervisor(grown)
+    try:
+        async with asyncio.timeout(_JOIN_S):
+            await announce(controller, (*before, *added))
+            supervisor.start_nodes(added)
+            await until_joined(supervisor, added)
+    except TimeoutError as error:
+        raise CannotAdd(
+            f"the nodes on {address} have not all come up within {_JOIN_S:g} s; they are a part of the cluster, as if "
+            "their machine had been lost, and join when they can: the logs of their Ray workers say why they do not"
+        ) from error
+    except CannotStart as error:
+        raise CannotAdd(str(error)) from error
+    return tuple(node.node_id for node in added)
+
+
+async def _plan_of(controller: ControllerFinder) -> tuple[PlannedNode, ...]:
+    """Which nodes there are to be now, but for those of single partitions, which are not planned by hand."""
+    answer: MetadataAnswered = await controller.call(GetMetadata)
+    if answer.error_code is not ErrorCode.NONE:
+        raise Unanswered(f"the controller answered {answer.error_code.name}")
+    return tuple(node for _, node in sorted(answer.image.plan.items()) if node.dedicated_to is None)
