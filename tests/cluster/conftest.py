@@ -1,9 +1,19 @@
 """One Ray for all tests of this folder, and on it one cluster for each layout, started when a test first wants it."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.clusters import LAYOUTS
 from tests.support.ray_here import isolated_ray
+
+
+def pytest_collection_modifyitems(items):
+    """Let one process run all tests of this folder, because each process would start a Ray and clusters of its own."""
+    folder = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(folder):
+            item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.support.cli_processes import FEW_PARTITIONS, Machine, still_running, with_descendants
+from tests.support.cli_processes import FEWER, Machine, still_running, with_descendants
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def test_cluster_in_the_foreground_serves_until_it_is_interrupted(machine):
     # A second cluster on the same Ray, which runs on by itself until it is stopped.
     other = ("--name", "other", "--data-dir", f"{machine.data_dir}-2", "--listen", "127.0.0.1:0")
     machine.environment["RAY_AUTH_MODE"] = "token"
-    beside = (*other, "--address", status["ray_address"], *SMALL, *FEW_PARTITIONS, "--detach", "--unless-running")
+    beside = (*other, "--address", status["ray_address"], *SMALL, *FEWER, "--detach", "--unless-running")
     started = machine.run("start", *beside)
     # Once more changes nothing, whoever says it.
     assert machine.run("start", *beside) == started
@@ -55,7 +55,7 @@ def test_cluster_in_the_foreground_serves_until_it_is_interrupted(machine):
 
 
 def test_cluster_in_the_background_runs_until_it_is_stopped(machine):
-    started = ("start", "--data-dir", machine.data_dir, "--listen", "127.0.0.1:0", *SMALL, *FEW_PARTITIONS, "--detach")
+    started = ("start", "--data-dir", machine.data_dir, "--listen", "127.0.0.1:0", *SMALL, *FEWER, "--detach")
     assert machine.run(*started).startswith(b"bootstrap.servers=127.0.0.1:")
     processes = with_descendants(machine.keeper())
     try:

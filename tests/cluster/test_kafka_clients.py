@@ -7,7 +7,7 @@ from tests.support.clusters import check, fresh, kill, nodes_with, until_back
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 KILLED_AT = {5: "leader", 10: "coordinator"}
 
 

@@ -8,7 +8,7 @@ import pytest
 import eagleray
 from eagleray.actors.machines import CannotAdd
 from tests.support.cluster_load import Load
-from tests.support.clusters import SETTINGS, client_of, until, until_running, within_deadline
+from tests.support.clusters import DEADLINE_S, SETTINGS, client_of, until, until_running, within_deadline
 from tests.support.librdkafka_load import LibrdkafkaLoad
 from tests.support.machines import address_of, three_machines
 
@@ -27,7 +27,7 @@ def start(ray_machines, data_dir, **options):
 def run(ray_machines, *command):
     """What the program says when it has done something to the cluster."""
     command = (sys.executable, "-m", "eagleray", *command, "--name", "growing", "--address", ray_machines.address)
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stderr
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True).stderr
 
 
 def load_with_handles(cluster):

@@ -21,7 +21,7 @@ from eagleray.actors.lanes.peers import Peers
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.runtime import ClientRuntime
 from tests.support.cli_cluster import run_process
-from tests.support.cli_processes import FEW_PARTITIONS
+from tests.support.cli_processes import FEWER
 from tests.support.cluster_load import Load
 from tests.support.clusters import until, within_deadline
 from tests.support.machines import HEAD, three_machines
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("head")]
 
 MACHINES = 3
 NAME = "headless"
-OPTIONS = ("--name", NAME, "--layout", "colocated", "--leaders", "1", "--machines", str(MACHINES), *FEW_PARTITIONS)
+OPTIONS = ("--name", NAME, "--layout", "colocated", "--leaders", "1", "--machines", str(MACHINES), *FEWER)
 # All machines wait for the head this long, as with cluster.yaml; by default they end after a minute.
 PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "3600"}
 RAY_GIVES_UP_S = 60

@@ -10,7 +10,7 @@ import pytest
 import eagleray
 from eagleray.actors.machines import CannotStart
 from eagleray.actors.supervision import running_nodes
-from tests.support.clusters import SETTINGS, check, until_back, until_running
+from tests.support.clusters import DEADLINE_S, SETTINGS, check, until_back, until_running
 from tests.support.machines import three_machines
 
 MESSAGES = [b"%d" % number for number in range(30)]
@@ -43,7 +43,7 @@ def produce(cluster, topic, values):
 def run(machines, command, *options):
     """What a command of the program prints about the cluster."""
     command = (sys.executable, "-m", "eagleray", command, "--name", "spread", "--address", machines.address, *options)
-    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
 
 
 def test_three_machines_serve_and_come_back(machines, cluster, tmp_path):

@@ -13,7 +13,7 @@ from kafka import TopicPartition as KafkaPythonPartition
 from tests.support.nodes import COLOCATED, SEPARATE, NodesInProcess
 
 LAYOUTS = {"separate": SEPARATE, "colocated": COLOCATED}
-TIMEOUT_S = 20
+TIMEOUT_S = 90
 
 
 @pytest.fixture(params=[*LAYOUTS])

@@ -22,6 +22,7 @@ from eagleray.client.loop_thread import LoopThread
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, build_batch
+from tests.support.clusters import DEADLINE_S
 from tests.support.nodes import COLOCATED, NodesInProcess
 
 SETTINGS = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2"}
@@ -135,5 +136,5 @@ def eagleray(*arguments):
 def run_process(*arguments, stdin=b"", environment=None):
     """Run a command as a process, to its end."""
     return subprocess.run(
-        eagleray(*arguments), input=stdin, env=environment, capture_output=True, timeout=120, check=False
+        eagleray(*arguments), input=stdin, env=environment, capture_output=True, timeout=DEADLINE_S, check=False
     )

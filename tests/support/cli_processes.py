@@ -12,8 +12,10 @@ import psutil
 from tests.support.cli_cluster import eagleray, run_process
 
 READY = b"bootstrap.servers="
-GONE_SECONDS = 30
-FEW_PARTITIONS = (
+GONE_SECONDS = 90
+FEWER = (
+    # Of all that takes time to start, and that most tests do not look at.
+    *("--config", "spare.worker.processes=0"),
     *("--config", "transaction.state.log.num.partitions=4"),
     *("--config", "offsets.topic.num.partitions=4"),
 )
@@ -45,7 +47,7 @@ class Machine:
 
     def start(self, *options):
         """Run a cluster in the foreground; return the process and where clients reach it."""
-        command = eagleray("start", "--data-dir", self.data_dir, "--listen", "127.0.0.1:0", *FEW_PARTITIONS, *options)
+        command = eagleray("start", "--data-dir", self.data_dir, "--listen", "127.0.0.1:0", *FEWER, *options)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, env=self.environment, start_new_session=True)
         self._started.append(process)
         line = process.stdout.readline()

@@ -24,7 +24,7 @@ from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import ProducerFenced
 from eagleray.client.runtime import ClientRuntime
 
-DEADLINE_S = 120
+DEADLINE_S = 300
 
 # The test's side
 
@@ -52,7 +52,7 @@ class ClientProcess:
     def send_signal(self, number):
         self._process.send_signal(number)
 
-    def wait(self, seconds=60):
+    def wait(self, seconds=DEADLINE_S):
         return self._process.wait(seconds)
 
     def kill(self):

@@ -21,7 +21,7 @@ import ray
 
 from tests.support.clusters import closed_port, until
 
-DEADLINE_S = 120
+DEADLINE_S = 300
 HEAD = 0
 TOKEN = os.path.expanduser("~/.ray/auth_token")
 MARK = "EAGLERAY_TEST_MACHINE"

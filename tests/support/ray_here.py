@@ -13,7 +13,7 @@ import eagleray
 from eagleray.actors.embedded_ray import EmbeddedRay
 from tests.support.clusters import SETTINGS, fresh, is_open, until_running
 
-GONE_SECONDS = 30
+GONE_SECONDS = 90
 
 
 class RayHere:

@@ -16,7 +16,7 @@ import psutil
 from eagleray.pipelines.session import DEFAULT_SETTINGS
 from tests.support.clusters import NotInTime, until
 
-DRIVER_S = 240
+DRIVER_S = 600
 DAEMON = DEFAULT_SETTINGS["spark.python.daemon.module"]
 
 

@@ -17,7 +17,7 @@ from tests.torture.faults import ClientKilled, ClientSuperseded
 from tests.torture.settings import ClientSpec, TortureSettings
 
 _MODULE = "tests.torture.client"
-_READY_S = 120.0
+_READY_S = 300.0
 _LOOK_S = 0.05
 _DUMP_S = 2.0
 _ERRORS_SHOWN = 3_000

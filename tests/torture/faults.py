@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 import psutil
 
-_SEEN_S = 20.0
+_SEEN_S = 90.0
 _LOOK_S = 0.01
 
 

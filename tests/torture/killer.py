@@ -16,7 +16,7 @@ from tests.torture.clients import Clients
 from tests.torture.faults import ActorKilled, Fault, FaultDidNotFire, MachineKilled, NodePaused, RayletKilled
 from tests.torture.settings import TortureSettings
 
-_BACK_S = 90.0
+_BACK_S = 300.0
 _LOOK_S = 0.1
 _AWAY_S = (0.5, 8.0)
 """How long a machine stays away, and a node is stopped: for less than its session, and for more."""

@@ -28,7 +28,7 @@ from tests.torture.report import Report
 from tests.torture.settings import SOURCE, TARGET, TRANSFORM, TortureSettings
 
 NAME = "torture"
-_START_S = 120.0
+_START_S = 300.0
 _NODES = 2
 _TWO_OF_THREE = {"min.insync.replicas": "2"}
 _NOTHING = History((), {}, {})

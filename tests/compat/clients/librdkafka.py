@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as Partition
 
-SECONDS = 30
+SECONDS = 120
 
 
 def plain_producer(bootstrap_servers, **config):

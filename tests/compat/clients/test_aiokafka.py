@@ -10,7 +10,7 @@ from aiokafka.errors import ProducerFenced
 
 from tests.support.clusters import fresh, until_async, within_deadline
 
-SECONDS = 30
+SECONDS = 120
 
 
 def producing(bootstrap_servers, **options):

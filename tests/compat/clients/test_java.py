@@ -5,7 +5,7 @@ import pytest
 from tests.compat.java.java_client import JavaError
 from tests.support.clusters import fresh, until
 
-SECONDS = 30
+SECONDS = 120
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from kafka.errors import ProducerFencedError, TopicAlreadyExistsError
 
 from tests.support.clusters import fresh, until
 
-SECONDS = 30
+SECONDS = 120
 
 # kafka-python lets go of sockets without closing them, and whichever test runs when they are collected would fail.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -10,7 +10,7 @@ import pytest
 from tests.compat.conftest import give_up
 from tests.support.clusters import fresh, until
 
-SECONDS = 30
+SECONDS = 120
 
 
 @pytest.fixture

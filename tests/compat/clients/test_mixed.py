@@ -12,7 +12,7 @@ from tests.support.clusters import fresh, kill, until
 
 TRANSACTIONS = 60
 HANDLE_TRANSACTIONS = 20
-SECONDS = 120
+SECONDS = 300
 
 
 class Librdkafka(threading.Thread):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.compat.clients.ray_data_job import ROWS
 
-SECONDS = 120
+SECONDS = 300
 
 
 @pytest.fixture

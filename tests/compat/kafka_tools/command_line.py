@@ -26,7 +26,7 @@ TOOLS = {
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
 }
-SECONDS = 60
+SECONDS = 180
 
 
 class ToolFailedError(Exception):
