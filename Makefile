@@ -19,6 +19,11 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 # Spark and Kafka's own tools ask JAVA_HOME which Java to run.
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
+PYTEST = $(WITH_JAVA) $(BIN)/pytest --basetemp=$(BUILD)/test-files
+SIDE_BY_SIDE = -n $(WORKERS) --dist loadgroup
+# The folders of tests that start Ray or a broker.
+ALONE := tests/cluster tests/torture tests/compat/clients tests/pipelines tests/machines
+
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-machines test-cluster check format bench bench-txn bench-kafka bench-spark bench-replication torture simulate \
     fuzz fuzz-messages fuzz-records wheel lock clean
@@ -32,16 +37,20 @@ demo: setup ## Stream orders through Spark exactly once, while processes are kil
 	$(WITH_JAVA) $(BIN)/python -m eagleray.pipelines.demo
 
 test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
-	$(WITH_JAVA) $(BIN)/pytest -n $(WORKERS) --dist loadgroup --basetemp=$(BUILD)/test-files --ignore=tests/deploy \
-	    --ignore=tests/machines $(ARGS)
-	$(if $(ARGS),,$(BIN)/pytest --basetemp=$(BUILD)/test-files tests/machines --ignore=tests/machines/test_head.py)
+ifdef ARGS
+	$(PYTEST) $(SIDE_BY_SIDE) --ignore=tests/deploy --ignore=tests/machines $(ARGS)
+else
+	$(PYTEST) $(SIDE_BY_SIDE) --ignore=tests/deploy $(ALONE:%=--ignore=%)
+	@# One after the other: two Rays at once, with Spark on one of them, are too much for two slow cores.
+	$(foreach folder,$(ALONE),$(PYTEST) --ignore=tests/machines/test_head.py $(folder) && ) true
+endif
 
 test-machines: setup ## Run the tests that kill one of three machines, or Ray's head; they join several Rays, and so run alone
 	$(BIN)/python scripts/ensure_java.py --state $(BUILD) --redis
-	$(BIN)/pytest --basetemp=$(BUILD)/test-files $(ARGS) tests/machines
+	$(PYTEST) $(ARGS) tests/machines
 
 test-cluster: setup ## Run the tests that set machines up with `ray up`, as root; `make test` leaves them out
-	$(WITH_JAVA) $(BIN)/pytest --basetemp=$(BUILD)/test-files $(ARGS) tests/deploy
+	$(PYTEST) $(ARGS) tests/deploy
 
 check: $(VENV)/.installed ## Check format, lint, types and layers
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
