@@ -12,7 +12,7 @@ import ray
 from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.finding import find_cluster
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
-from eagleray.actors.machines import CannotAdd, CannotStart, alive_addresses, layout_of, nodes_on, one_more
+from eagleray.actors.machines import CannotAdd, CannotStart, alive_addresses, layout_of, machines_of, nodes_on, one_more
 from eagleray.actors.starting import announce, bootstrap_nodes, until_joined
 from eagleray.actors.supervision import ClusterSpec, RaySupervisor, find_actor
 from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
@@ -56,14 +56,16 @@ async def _add(spec: ClusterSpec, controller: ControllerFinder, address: str, wa
     deadline = time.monotonic() + wait_s
     while address not in (alive := alive_addresses()) and time.monotonic() < deadline:
         await asyncio.sleep(_LOOK_S)
-    machine = one_more(spec.machines, address, alive)
     before = await _plan_of(controller)
+    # The node that was asked may not have heard yet of a machine that was added a moment ago; the plan names it.
+    machines = machines_of(before) or spec.machines
+    machine = one_more(machines, address, alive)
     added = nodes_on(machine, layout_of(before), has_controller=False)
     # Clients begin at the same port on every machine.
     port = next(iter(spec.ports.values()), 0)
     grown = msgspec.structs.replace(
         spec,
-        machines=(*spec.machines, machine),
+        machines=(*machines, machine),
         ports=spec.ports | dict.fromkeys(bootstrap_nodes(added), port),
     )
     supervisor = RaySupervisor(grown)
