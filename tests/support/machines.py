@@ -147,8 +147,12 @@ class Machines:
         return sorted([*glob.glob(f"{self._folder}/logs-*"), *glob.glob(f"{self._folder}/[0-9]*/session_*_*/logs")])
 
     def processes_of(self, number):
-        """Every process of a machine, also those whose parents have ended."""
-        return [process for process in psutil.process_iter() if _mark_of(process) == self._mark(number)]
+        """Every process of a machine, also those whose parents have ended.
+
+        Some of Ray's helpers write their names over their environment; these are known by their parents.
+        """
+        marked = [process for process in psutil.process_iter() if _mark_of(process) == self._mark(number)]
+        return [*{*marked, *(child for process in marked for child in _children_of(process))}]
 
     def until_joined(self, *numbers):
         """Wait until machines are there, as Ray sees it; this process has to be connected."""
@@ -204,6 +208,13 @@ def _mark_of(process):
         return process.environ().get(MARK)
     except psutil.Error:
         return None
+
+
+def _children_of(process):
+    try:
+        return process.children(recursive=True)
+    except psutil.Error:
+        return []
 
 
 def _kill(processes):
