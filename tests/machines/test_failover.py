@@ -8,9 +8,8 @@ import threading
 import psutil
 import pytest
 
-import eagleray
 from tests.support.cluster_load import Load
-from tests.support.clusters import SETTINGS, client_of, until, until_back, until_running, within_deadline
+from tests.support.clusters import client_of, until, until_back, until_running, within_deadline
 from tests.support.librdkafka_load import LibrdkafkaLoad
 from tests.support.machines import three_machines
 
@@ -25,9 +24,7 @@ def machines():
 
 @pytest.fixture(scope="module")
 def cluster(machines, tmp_path_factory):
-    data_dir = str(tmp_path_factory.mktemp("machines"))
-    options = {"layout": "colocated", "leaders": 1, "config": SETTINGS}
-    with eagleray.start(data_dir, name="three", address=machines.address, machines=MACHINES, **options) as cluster:
+    with machines.start_cluster("three", tmp_path_factory.mktemp("machines"), machines=MACHINES) as cluster:
         yield cluster
 
 

@@ -1,33 +1,20 @@
 """A fourth machine joins while clients write, and takes over from one that is drained and then lost."""
 
-import subprocess
-import sys
-
 import pytest
 
-import eagleray
 from eagleray.actors.machines import CannotAdd
 from tests.support.cluster_load import Load
-from tests.support.clusters import DEADLINE_S, SETTINGS, client_of, until, until_running, within_deadline
+from tests.support.clusters import client_of, until, until_running, within_deadline
 from tests.support.librdkafka_load import LibrdkafkaLoad
 from tests.support.machines import address_of, three_machines
+
+NAME = "growing"
 
 
 @pytest.fixture(scope="module")
 def machines():
     with three_machines() as machines:
         yield machines
-
-
-def start(ray_machines, data_dir, **options):
-    options = {"layout": "colocated", "leaders": 1, "config": SETTINGS, **options}
-    return eagleray.start(str(data_dir), name="growing", address=ray_machines.address, **options)
-
-
-def run(ray_machines, *command):
-    """What the program says when it has done something to the cluster."""
-    command = (sys.executable, "-m", "eagleray", *command, "--name", "growing", "--address", ray_machines.address)
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True).stderr
 
 
 def load_with_handles(cluster):
@@ -42,7 +29,7 @@ def load_with_handles(cluster):
 
 
 def test_a_machine_is_added_and_takes_over_from_one_that_is_drained_and_lost(machines, tmp_path):
-    with start(machines, tmp_path, machines=3) as cluster:
+    with machines.start_cluster(NAME, tmp_path, machines=3) as cluster:
         with pytest.raises(CannotAdd, match=r"Ray has no node at 127\.0\.0\.77, only at .*`ray start"):
             cluster.add_machine("127.0.0.77")
         with pytest.raises(CannotAdd, match="is a part of this cluster already"):
@@ -50,7 +37,8 @@ def test_a_machine_is_added_and_takes_over_from_one_that_is_drained_and_lost(mac
 
         with LibrdkafkaLoad(cluster, replicas=3) as load:
             new = address_of(machines.add_machine())
-            assert f"machine {new} has joined, with node 300" in run(machines, "node", "add", new, "--wait", "60")
+            added = machines.run(NAME, "node", "add", new, "--wait", "60")
+            assert f"machine {new} has joined, with node 300" in added.stderr
             nodes = until_running(cluster)
             assert [(node["node_id"], node["machine"]) for node in nodes] == [
                 *((100 * place, address) for place, address in enumerate(machines.addresses))
@@ -67,6 +55,6 @@ def test_a_machine_is_added_and_takes_over_from_one_that_is_drained_and_lost(mac
 
     # What was added is still there when the cluster is started again, as is what was drained.
     machines.start_machine(1)
-    with start(machines, tmp_path) as again:
+    with machines.start_cluster(NAME, tmp_path) as again:
         assert [node["machine"] for node in until_running(again)] == machines.addresses
         load.check(again)

@@ -2,17 +2,16 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
 import eagleray
 from eagleray.actors.machines import CannotStart
 from eagleray.actors.supervision import running_nodes
-from tests.support.clusters import DEADLINE_S, SETTINGS, check, until_back, until_running
+from tests.support.clusters import check, until_back, until_running
 from tests.support.machines import three_machines
 
+NAME = "spread"
 MESSAGES = [b"%d" % number for number in range(30)]
 
 
@@ -22,15 +21,9 @@ def machines():
         yield machines
 
 
-def start(ray_machines, data_dir, **options):
-    """Start a cluster with one node on each machine."""
-    options = {"layout": "colocated", "leaders": 1, "config": SETTINGS, **options}
-    return eagleray.start(str(data_dir), name="spread", address=ray_machines.address, **options)
-
-
 @pytest.fixture
 def cluster(machines, tmp_path):
-    with start(machines, tmp_path, machines=3) as cluster:
+    with machines.start_cluster(NAME, tmp_path, machines=3) as cluster:
         yield cluster
 
 
@@ -38,12 +31,6 @@ def produce(cluster, topic, values):
     with cluster.producer() as producer:
         for number, value in enumerate(values):
             producer.send(topic, value, partition=number % 3)
-
-
-def run(machines, command, *options):
-    """What a command of the program prints about the cluster."""
-    command = (sys.executable, "-m", "eagleray", command, "--name", "spread", "--address", machines.address, *options)
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
 
 
 def test_three_machines_serve_and_come_back(machines, cluster, tmp_path):
@@ -62,17 +49,17 @@ def test_three_machines_serve_and_come_back(machines, cluster, tmp_path):
     produce(cluster, "orders", MESSAGES)
     check(cluster, "orders", MESSAGES)
 
-    described = json.loads(run(machines, "status", "--json"))
+    described = json.loads(machines.run(NAME, "status", "--json").stdout)
     assert [node["machine"] for node in described["nodes"]] == machines.addresses
     assert len({node["ray_node"] for node in described["nodes"]}) == 3
-    shown = run(machines, "status")
+    shown = machines.run(NAME, "status").stdout
     assert all(address in shown for address in machines.addresses)
 
     lost = [node for node in nodes if node["machine"] == second]
     machines.kill_machine(1)
     machines.until_lost(1)
     # What the others lead goes on, whoever asks, and the lost node is still a part of the cluster.
-    with eagleray.connect("spread") as other, other.producer() as producer:
+    with eagleray.connect(NAME) as other, other.producer() as producer:
         for partition, leader in enumerate(leaders):
             if leader != 100:
                 producer.send("orders", b"meanwhile", partition=partition)
@@ -87,30 +74,30 @@ def test_three_machines_serve_and_come_back(machines, cluster, tmp_path):
 def test_cluster_is_found_and_stopped_without_its_first_node_and_begins_where_it_was(machines, tmp_path):
     head, second, third = machines.addresses
     (tmp_path / "machines").write_text(f"{second}\n{head}\n{third}\n")
-    cluster = start(machines, tmp_path)
+    cluster = machines.start_cluster(NAME, tmp_path)
     assert [node["machine"] for node in cluster.nodes()] == [second, head, third]
     cluster.admin.create_topic("orders", partitions=3)
     produce(cluster, "orders", MESSAGES)
 
     machines.kill_machine(1)
     machines.until_lost(1)
-    described = json.loads(run(machines, "status", "--json"))
+    described = json.loads(machines.run(NAME, "status", "--json").stdout)
     assert [(node["machine"], node["registered"]) for node in described["nodes"]] == [
         (second, False),
         (head, True),
         (third, True),
     ]
-    run(machines, "stop")
-    assert running_nodes("spread") == ()
+    machines.run(NAME, "stop")
+    assert running_nodes(NAME) == ()
     cluster.close()
 
     with pytest.raises(CannotStart, match=f"Ray has no node at {second}, only at {head}, {third}"):
-        start(machines, tmp_path)
+        machines.start_cluster(NAME, tmp_path)
     machines.start_machine(1)
-    with start(machines, tmp_path) as again:
+    with machines.start_cluster(NAME, tmp_path) as again:
         check(again, "orders", MESSAGES)
 
 
 def test_what_cannot_be_is_said_before_anything_starts(machines, tmp_path):
     with pytest.raises(CannotStart, match="4 machines were asked for, and Ray has 3 nodes"):
-        eagleray.start(str(tmp_path), name="four", address=machines.address, machines=4)
+        machines.start_cluster("four", tmp_path, machines=4)

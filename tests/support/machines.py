@@ -19,7 +19,9 @@ import psutil
 import pytest
 import ray
 
-from tests.support.clusters import closed_port, until
+import eagleray
+from tests.support.clusters import SETTINGS, closed_port, until
+from tests.support.processes import children_of, has_name, variable_of
 
 DEADLINE_S = 300
 HEAD = 0
@@ -140,6 +142,18 @@ class Machines:
     def _mark(self, number):
         return f"{self._folder}/{number}"
 
+    # A cluster on them
+
+    def start_cluster(self, name, data_dir, **options):
+        """Start a cluster with one node on each machine; the test closes it."""
+        options = {"layout": "colocated", "leaders": 1, "config": SETTINGS, **options}
+        return eagleray.start(str(data_dir), name=name, address=self.address, **options)
+
+    def run(self, name, *command):
+        """Run a command of the program on a cluster, one that has to succeed, and return how it ended."""
+        command = (sys.executable, "-m", "eagleray", *command, "--name", name, "--address", self.address)
+        return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+
     # What there is
 
     def log_folders(self):
@@ -151,8 +165,8 @@ class Machines:
 
         Some of Ray's helpers write their names over their environment; these are known by their parents.
         """
-        marked = [process for process in psutil.process_iter() if _mark_of(process) == self._mark(number)]
-        return [*{*marked, *(child for process in marked for child in _children_of(process))}]
+        marked = [process for process in psutil.process_iter() if variable_of(process, MARK) == self._mark(number)]
+        return [*{*marked, *(child for process in marked for child in children_of(process, recursive=True))}]
 
     def until_joined(self, *numbers):
         """Wait until machines are there, as Ray sees it; this process has to be connected."""
@@ -171,7 +185,7 @@ class Machines:
 
     def kill_raylet(self, number):
         """End a machine's raylet alone; what it had started finds out by itself."""
-        raylets = [process for process in self.processes_of(number) if process.name() == "raylet"]
+        raylets = [process for process in self.processes_of(number) if has_name(process, "raylet")]
         assert len(raylets) == 1, raylets
         _kill(raylets)
 
@@ -201,20 +215,6 @@ class Machines:
 def _ray(*command, env):
     command = (sys.executable, "-c", PATIENT_RAY, *command)
     subprocess.run(command, env=env, stdout=subprocess.DEVNULL, timeout=DEADLINE_S, check=True)
-
-
-def _mark_of(process):
-    try:
-        return process.environ().get(MARK)
-    except psutil.Error:
-        return None
-
-
-def _children_of(process):
-    try:
-        return process.children(recursive=True)
-    except psutil.Error:
-        return []
 
 
 def _kill(processes):

@@ -15,6 +15,7 @@ import psutil
 
 from eagleray.pipelines.session import DEFAULT_SETTINGS
 from tests.support.clusters import NotInTime, until
+from tests.support.processes import children_of, has_name, has_word, kill_first
 
 DRIVER_S = 600
 DAEMON = DEFAULT_SETTINGS["spark.python.daemon.module"]
@@ -80,52 +81,33 @@ class Driver:
         self.process.stdout.close()
 
 
-def children(process):
-    """The children of a process, none of one that is gone."""
-    try:
-        return process.children()
-    except psutil.NoSuchProcess:
-        return []
-
-
-def has_word(process, word):
-    """Whether a process was started with this word; not any more when it is gone."""
-    try:
-        return word in process.cmdline()
-    except psutil.NoSuchProcess:
-        return False
-
-
 def java_of(process):
-    return [child for child in children(process) if child.name() == "java"]
+    return [child for child in children_of(process) if has_name(child, "java")]
 
 
 def executors():
     """The Java processes of Spark's executors: those that Ray has started and that run Python for tasks."""
-    (raylet,) = [child for child in psutil.Process().children() if child.name() == "raylet"]
+    (raylet,) = [child for child in children_of(psutil.Process()) if has_name(child, "raylet")]
     return [java for java in java_of(raylet) if daemons_of(java)]
 
 
 def daemons_of(java):
-    return [child for child in children(java) if has_word(child, DAEMON)]
+    return [child for child in children_of(java) if has_word(child, DAEMON)]
+
+
+def python_workers():
+    """The Python processes that work for executors."""
+    return [worker for executor in executors() for daemon in daemons_of(executor) for worker in children_of(daemon)]
 
 
 def kill_executor():
     """End an executor with kill -9."""
-    (executor, *_) = until(executors, "an executor runs Python")
-    executor.kill()
-    executor.wait(30)
+    until(lambda: kill_first(executors()), "an executor runs Python")
 
 
 def kill_python_worker():
     """End a Python process that works for an executor with kill -9."""
-
-    def workers():
-        return [worker for executor in executors() for daemon in daemons_of(executor) for worker in children(daemon)]
-
-    (worker, *_) = until(workers, "a Python worker of an executor runs")
-    worker.kill()
-    worker.wait(30)
+    until(lambda: kill_first(python_workers()), "a Python worker of an executor runs")
 
 
 def until_no_executor():
