@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -13,11 +14,12 @@ from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.finding import find_cluster
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
 from eagleray.actors.machines import CannotAdd, CannotStart, alive_addresses, layout_of, machines_of, nodes_on, one_more
-from eagleray.actors.starting import announce, bootstrap_nodes, until_joined
+from eagleray.actors.starting import PlanChanged, announce, bootstrap_nodes, until_joined
 from eagleray.actors.supervision import ClusterSpec, RaySupervisor, find_actor
 from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import PlannedNode
+from eagleray.broker.controller.planning import shared_nodes
 from eagleray.protocol.errors import ErrorCode
 
 _LOOK_S: Final = 0.5
@@ -56,22 +58,10 @@ async def _add(spec: ClusterSpec, controller: ControllerFinder, address: str, wa
     deadline = time.monotonic() + wait_s
     while address not in (alive := alive_addresses()) and time.monotonic() < deadline:
         await asyncio.sleep(_LOOK_S)
-    before = await _plan_of(controller)
-    # The node that was asked may not have heard yet of a machine that was added a moment ago; the plan names it.
-    machines = machines_of(before) or spec.machines
-    machine = one_more(machines, address, alive)
-    added = nodes_on(machine, layout_of(before), has_controller=False)
-    # Clients begin at the same port on every machine.
-    port = next(iter(spec.ports.values()), 0)
-    grown = msgspec.structs.replace(
-        spec,
-        machines=(*machines, machine),
-        ports=spec.ports | dict.fromkeys(bootstrap_nodes(added), port),
-    )
-    supervisor = RaySupervisor(grown)
     try:
         async with asyncio.timeout(_JOIN_S):
-            await announce(controller, (*before, *added))
+            grown, added = await plan_one_more(spec, controller, address, alive)
+            supervisor = RaySupervisor(grown)
             supervisor.start_nodes(added)
             await until_joined(supervisor, added)
     except TimeoutError as error:
@@ -84,9 +74,29 @@ async def _add(spec: ClusterSpec, controller: ControllerFinder, address: str, wa
     return tuple(node.node_id for node in added)
 
 
+async def plan_one_more(
+    spec: ClusterSpec, controller: ControllerFinder, address: str, alive: Sequence[str]
+) -> tuple[ClusterSpec, tuple[PlannedNode, ...]]:
+    """Have the controller plan for one machine more; return what the cluster is then, and the nodes to be started."""
+    while True:
+        before = await _plan_of(controller)
+        # The node that was asked may not have heard yet of a machine that was added a moment ago; the plan names it.
+        machines = machines_of(before) or spec.machines
+        machine = one_more(machines, address, alive)
+        added = nodes_on(machine, layout_of(before), has_controller=False)
+        try:
+            await announce(controller, (*before, *added), made_from=before)
+        except PlanChanged:
+            continue
+        # Clients begin at the same port on every machine.
+        port = next(iter(spec.ports.values()), 0)
+        ports = spec.ports | dict.fromkeys(bootstrap_nodes(added), port)
+        return msgspec.structs.replace(spec, machines=(*machines, machine), ports=ports), added
+
+
 async def _plan_of(controller: ControllerFinder) -> tuple[PlannedNode, ...]:
     """Which nodes there are to be now, but for those of single partitions, which are not planned by hand."""
     answer: MetadataAnswered = await controller.call(GetMetadata)
     if answer.error_code is not ErrorCode.NONE:
         raise Unanswered(f"the controller answered {answer.error_code.name}")
-    return tuple(node for _, node in sorted(answer.image.plan.items()) if node.dedicated_to is None)
+    return shared_nodes(answer.image)

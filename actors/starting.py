@@ -215,16 +215,27 @@ def _check_is_free(name: str, data_dir: str, locks: list[str]) -> None:
         )
 
 
-async def announce(controller: ControllerFinder, plan: tuple[PlannedNode, ...]) -> tuple[PlannedNode, ...]:
-    """Tell the controller which nodes there are to be, and hear which that are, those of single partitions too."""
+class PlanChanged(Exception):
+    """Somebody else has changed which nodes there are to be; look again, and decide again."""
+
+
+async def announce(
+    controller: ControllerFinder, plan: tuple[PlannedNode, ...], made_from: tuple[PlannedNode, ...] | None = None
+) -> tuple[PlannedNode, ...]:
+    """Tell the controller which nodes there are to be, and hear which that are, those of single partitions too.
+
+    Raises PlanChanged where there is no longer the plan that this one was made from, and nothing is done.
+    """
     while True:
         try:
-            answer: PlanAnswered = await controller.call(PlanNodes, plan)
+            answer: PlanAnswered = await controller.call(PlanNodes, plan, made_from)
         except Unanswered:
             await asyncio.sleep(_RETRY_S)
             continue
         if answer.error_code.is_retriable:
             await asyncio.sleep(_RETRY_S)
+        elif answer.error_code is ErrorCode.INVALID_UPDATE_VERSION:
+            raise PlanChanged
         elif answer.error_code is not ErrorCode.NONE:
             raise CannotStart(answer.message or answer.error_code.name)
         else:

@@ -89,6 +89,8 @@ class PlanNodes(Message, frozen=True, tag=True):
 
     request_id: int
     nodes: tuple[PlannedNode, ...]
+    made_from: tuple[PlannedNode, ...] | None = None
+    """The plan that this one is to replace: refused where it is another by now. None replaces whichever there is."""
 
 
 class RegisterNode(Message, frozen=True, tag=True):

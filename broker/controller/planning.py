@@ -64,6 +64,9 @@ def plan_nodes(
     complaint = _complaint_about(request.nodes, image) or complaint_about_machines(request.nodes, image)
     if complaint is not None:
         return refuse(request, ErrorCode.INVALID_REQUEST, complaint)
+    # Who asks again after no answer came finds the plan that it wants, which is as good.
+    if request.made_from is not None and shared_nodes(image) not in (request.made_from, request.nodes):
+        return refuse(request, ErrorCode.INVALID_UPDATE_VERSION, "somebody else has changed the plan meanwhile")
     changes: list[Change] = []
     if not image.cluster_id:
         changes.append(ClusterCreated(base64.urlsafe_b64encode(new_id()).decode().rstrip("=")))
@@ -81,6 +84,11 @@ def plan_nodes(
         return PlanAnswered(request.request_id, ErrorCode.NONE, None, nodes)
 
     return Decision(answer, tuple(changes))
+
+
+def shared_nodes(image: MetadataImage) -> tuple[PlannedNode, ...]:
+    """The nodes that are planned by supervision, in the order of their ids; dedicated ones are the controller's."""
+    return tuple(node for _, node in sorted(image.plan.items()) if node.dedicated_to is None)
 
 
 def _complaint_about(nodes: tuple[PlannedNode, ...], image: MetadataImage) -> str | None:

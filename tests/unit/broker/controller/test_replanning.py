@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from eagleray.broker.controller.events import CreateTopics, NewTopic, PlannedNode
+from eagleray.broker.controller.events import CreateTopics, NewTopic, PlannedNode, PlanNodes
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.config import ReplicationConfig
@@ -124,3 +124,27 @@ def test_the_machine_of_a_dedicated_node_stays_planned():
     answer = driver.plan(plan_of("a"))
     assert answer.error_code is ErrorCode.INVALID_REQUEST
     assert "own-1" in answer.message
+
+
+def test_a_plan_that_was_made_from_another_one_than_there_is_changes_nothing():
+    driver = replicated_driver()
+    grown, before = (*plan_of(), PlannedNode(310, ("leader",), None, "d")), driver.image
+    answer = driver.ask(PlanNodes, grown, made_from=without(31))
+    assert answer.error_code is ErrorCode.INVALID_UPDATE_VERSION
+    assert answer.message == "somebody else has changed the plan meanwhile"
+    assert driver.image is before
+
+
+def test_a_plan_that_was_made_from_the_one_there_is_may_be_asked_for_twice():
+    driver = replicated_driver()
+    grown = (*plan_of(), PlannedNode(310, ("leader",), None, "d"))
+    for _ in range(2):
+        assert driver.ask(PlanNodes, grown, made_from=plan_of()).error_code is ErrorCode.NONE
+        assert tuple(driver.image.plan.values()) == grown
+
+
+def test_dedicated_nodes_are_no_part_of_what_a_plan_is_made_from():
+    driver = planned_driver()
+    assert driver.create("orders", 1, leader_placement="dedicated").error_code is ErrorCode.NONE
+    assert len(driver.image.plan) > len(PLAN)
+    assert driver.ask(PlanNodes, PLAN, made_from=PLAN).error_code is ErrorCode.NONE

@@ -85,6 +85,7 @@ CHANGES = (
 )
 EVENTS = (
     PlanNodes(1, (*PLAN, DEDICATED)),
+    PlanNodes(1, PLAN, PLAN[:1]),
     RegisterNode(1, registration(PLAN[0]), Loss((ORDERS_0,), (TopicPartition("orders", 1),), is_everything=True)),
     NodeBeat(1, Heartbeat(1, 2, 3, (Resigned(ORDERS_0, 4),))),
     ChangeIsr(1, ProposeIsr(ORDERS_0, 1, 2, 3, (InSyncReplica(1, 11),))),
