@@ -95,9 +95,10 @@ class GroupCoordinatorShell(Shell):
         """Append what each partition is to hold; return what the machine has to know by now."""
         lost: list[Any] = []
         logged: dict[int, list[Message]] = {}
+        steady_ms = self.host.steady_ms()
         for number, of_partition in appends.items():
             for run in _runs(of_partition):
-                log = self._topic.log_to_write(number, run[0].epoch)
+                log = self._topic.log_to_write(number, run[0].epoch, steady_ms)
                 if isinstance(log, ErrorCode):
                     lost += [OffsetsLost(effect.token, log) for effect in run]
                     continue

@@ -75,6 +75,7 @@ class InternalTopic:
         self._loaded = loaded
         self._resigned = resigned
         self._replay = replay
+        self._partitions: dict[int, TopicPartition] = {}
         self._epochs: dict[int, int] = {}
         self._ended_epochs: dict[int, int] = {}
         self._is_replicated = False
@@ -87,7 +88,11 @@ class InternalTopic:
         host.replicas.serve(self, name)
 
     def _partition(self, number: int) -> TopicPartition:
-        return TopicPartition(self._name, number)
+        """Name a partition, the same one each time: it remembers its hash."""
+        partition = self._partitions.get(number)
+        if partition is None:
+            partition = self._partitions[number] = TopicPartition(self._name, number)
+        return partition
 
     # Which partitions it leads
 
@@ -215,12 +220,12 @@ class InternalTopic:
             self._changes_posted -= type(event) in (_Begun, _Ended)
         return [*endings, *others]
 
-    def log_to_write(self, number: int, epoch: int) -> PartitionLog | ErrorCode:
+    def log_to_write(self, number: int, epoch: int, steady_ms: int) -> PartitionLog | ErrorCode:
         """The log of a partition that is led here; one that was never written to begins now. Or why not."""
         leader = self._host.replicas.lead(self._partition(number))
         if leader is None or leader.leader_epoch != epoch:
             return ErrorCode.NOT_COORDINATOR
-        code = leader.check_append(self._host.steady_ms(), waits_for_all=True)
+        code = leader.check_append(steady_ms, waits_for_all=True)
         if code is ErrorCode.NONE:
             return leader.log
         return ErrorCode.NOT_COORDINATOR if code is ErrorCode.NOT_LEADER_OR_FOLLOWER else _NOT_NOW
@@ -230,21 +235,31 @@ class InternalTopic:
 
         Returns the outcomes of what is replicated by now; the others are posted when it is.
         """
-        replicas, steady_ms = self._host.replicas, self._host.steady_ms()
+        if not outcomes:
+            return []
+        replicas = self._host.replicas
         leaders = {number: replicas.leader(self._partition(number)) for number in outcomes}
         logs = [leader.log for leader in leaders.values() if leader is not None]
-        flush_all(self._host.disk, self._host.spec.data_dir, [log for log in logs if log.config.flush is Flush.COMMIT])
+        to_flush = [log for log in logs if log.config.flush is Flush.COMMIT]
+        if to_flush:
+            flush_all(self._host.disk, self._host.spec.data_dir, to_flush)
+        # The disk may have taken its time.
+        steady_ms = self._host.steady_ms()
         now: list[Message] = []
         for number, leader in leaders.items():
             assert leader is not None, "it was appended to in this turn"
-            token, end_offset = next(self._tokens), leader.log.log_end_offset
-            self._outcomes[token] = end_offset, outcomes[number]
-            leader.wait(token, end_offset, _NEVER_MS)
-            effects = leader.appended(steady_ms)
+            end_offset, effects = leader.log.log_end_offset, leader.appended(steady_ms)
             for effect in effects:
                 if type(effect) is Replicated and effect.request_id in self._outcomes:
                     now += self._outcomes.pop(effect.request_id)[1]
-            replicas.carry_out(effects)
+            if effects:
+                replicas.carry_out(effects)
+            if leader.is_replicated(end_offset, steady_ms):
+                now += outcomes[number]
+            else:
+                token = next(self._tokens)
+                self._outcomes[token] = end_offset, outcomes[number]
+                leader.wait(token, end_offset, _NEVER_MS)
         return now
 
     def close(self) -> None:

@@ -71,15 +71,16 @@ class TransactionCoordinatorShell(Shell):
     def handle(self, events: list[Any]) -> None:
         """Let the machine take what happened, until nothing follows from it any more."""
         events = self._topic.admit(events)
+        now_ms = self.host.now_ms()
         while events:
-            events = self._append(self._decide(events))
+            events = self._append(self._decide(events, now_ms), now_ms)
 
-    def _decide(self, events: list[Any]) -> dict[int, list[LogTransition]]:
+    def _decide(self, events: list[Any], now_ms: int) -> dict[int, list[LogTransition]]:
         """Carry out all that the machine wants, but for what has to be in the log first, which is returned."""
         answer = self.host.answer
         transitions: dict[int, list[LogTransition]] = {}
         effect: Any
-        for effect in self._machine.handle_all(events, self.host.now_ms()):
+        for effect in self._machine.handle_all(events, now_ms):
             kind = type(effect)
             if kind is LogTransition:
                 transitions.setdefault(effect.log_partition, []).append(effect)
@@ -93,12 +94,15 @@ class TransactionCoordinatorShell(Shell):
 
     # The transaction log
 
-    def _append(self, transitions: dict[int, list[LogTransition]]) -> list[Any]:
+    def _append(self, transitions: dict[int, list[LogTransition]], now_ms: int) -> list[Any]:
         """Append the transitions of each partition with one write; return what the machine has to know by now."""
+        if not transitions:
+            return []
         lost: list[Any] = []
         logged: dict[int, list[Message]] = {}
+        steady_ms = self.host.steady_ms()
         for number, of_partition in transitions.items():
-            error = self._append_to(number, of_partition)
+            error = self._append_to(number, of_partition, now_ms, steady_ms)
             if error is ErrorCode.NONE:
                 names = tuple([effect.transactional_id for effect in of_partition])
                 logged[number] = [TransitionsLogged(names, of_partition[0].coordinator_epoch)]
@@ -108,14 +112,14 @@ class TransactionCoordinatorShell(Shell):
                 ]
         return [*lost, *self._topic.replicate(logged)]
 
-    def _append_to(self, number: int, transitions: list[LogTransition]) -> ErrorCode:
+    def _append_to(self, number: int, transitions: list[LogTransition], now_ms: int, steady_ms: int) -> ErrorCode:
         epoch = transitions[0].coordinator_epoch
-        log = self._topic.log_to_write(number, epoch)
+        log = self._topic.log_to_write(number, epoch, steady_ms)
         if isinstance(log, ErrorCode):
             return log
         records = [_record_of(effect) for effect in transitions]
         try:
-            result = log.append_records(records, leader_epoch=epoch, now_ms=self.host.now_ms())
+            result = log.append_records(records, leader_epoch=epoch, now_ms=now_ms)
         except LogWriteFailed as error:
             _log.error("%s", error)
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

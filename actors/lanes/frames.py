@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -73,15 +73,13 @@ def decode_messages(payload: Any) -> list[Message]:  # noqa: ANN401 - any buffer
     return _decoder.decode(payload)
 
 
-def frames_of(messages: Sequence[Message]) -> Iterator[bytes]:
+def frames_of(messages: Sequence[Message]) -> Sequence[bytes]:
     """Give frames, one where the messages are small; a frame stays far below what a reader takes, if messages do."""
     payload = _encoder.encode(messages)
     if len(payload) <= _SPLIT_BYTES or len(messages) == 1:
-        yield _framed(payload)
-        return
+        return (_framed(payload),)
     middle = len(messages) // 2
-    yield from frames_of(messages[:middle])
-    yield from frames_of(messages[middle:])
+    return (*frames_of(messages[:middle]), *frames_of(messages[middle:]))
 
 
 def _framed(payload: bytes) -> bytes:

@@ -94,7 +94,7 @@ class AppendRun:
         self._latest_epoch = log.epochs.latest_epoch
         self._buffers: list[BytesLike] = []
         self._first_offset = log.log_end_offset
-        self._enter(log.active_segment)
+        self._enter(log.segments[-1])
 
     def _enter(self, segment: Segment) -> None:
         """Work out once what a segment has room for, for all the batches of this run that go into it."""
@@ -115,7 +115,7 @@ class AppendRun:
     def _add(self, batch: RecordBatch, origin: Origin) -> Appended | Rejection:
         header = batch.header
         if header.batch_length + LOG_OVERHEAD_BYTES > self._max_batch_bytes:
-            return _too_large(header, self._log.config)
+            return _too_large(header.size_bytes, self._log.config)
         if not self._earliest_ms <= header.max_timestamp <= self._latest_ms and self._is_untimely(header):
             return self._untimely(header)
         has_producer = header.producer_id >= 0
@@ -162,10 +162,10 @@ class AppendRun:
         data = build_keyed_batch(
             records, timestamp_ms=self._now_ms, base_offset=base_offset, leader_epoch=self._leader_epoch
         )
-        header = decode_header(data)
-        if len(data) > _max_batch_bytes(self._log.config):
-            return _too_large(header, self._log.config)
-        last_offset = self._place(header, base_offset)
+        size_bytes, last_offset = len(data), base_offset + len(records) - 1
+        if size_bytes > _max_batch_bytes(self._log.config):
+            return _too_large(size_bytes, self._log.config)
+        self._take_room(base_offset, last_offset, size_bytes, self._now_ms)
         self._buffers.append(data)
         return Appended(base_offset, last_offset)
 
@@ -205,11 +205,15 @@ class AppendRun:
             tail.add(self._first_offset, data)
 
     def _place(self, header: BatchHeader, base_offset: int) -> int:
-        """Give a batch its place behind what is staged, rolling the segment if it must; return its last offset."""
-        size_bytes = header.batch_length + LOG_OVERHEAD_BYTES
+        """Give a batch its place behind what is staged; return its last offset."""
         last_offset = base_offset + header.last_offset_delta
         # A leader's compaction leaves batches without a record that could be found by its timestamp.
         timestamp_ms = header.max_timestamp if header.record_count else NO_TIMESTAMP
+        self._take_room(base_offset, last_offset, header.batch_length + LOG_OVERHEAD_BYTES, timestamp_ms)
+        return last_offset
+
+    def _take_room(self, base_offset: int, last_offset: int, size_bytes: int, timestamp_ms: int) -> None:
+        """Put a batch behind what is staged, rolling the segment if it must."""
         if last_offset > self._last_possible_offset or (
             self._position
             and (
@@ -230,7 +234,6 @@ class AppendRun:
         if not position:
             self._roll_after_ms = self._end_of_segment_ms()
         self._log.log_end_offset = last_offset + 1
-        return last_offset
 
     def _roll(self, base_offset: int, last_offset: int) -> None:
         self.write()
@@ -241,7 +244,7 @@ class AppendRun:
 
     def _end_of_segment_ms(self) -> int:
         """The largest timestamp that still belongs into the segment, by its first batch or else by the clock."""
-        segment, segment_ms = self._segment, self._log.config.roll_ms
+        segment, segment_ms = self._segment, self._log.roll_ms
         if segment.first_timestamp_ms >= 0:
             return segment.first_timestamp_ms + segment_ms
         return _ALWAYS if self._now_ms - segment.created_ms <= segment_ms else _NEVER
@@ -273,15 +276,15 @@ def _stamped(batch: RecordBatch, timestamp_ms: int) -> RecordBatch:
     return RecordBatch(memoryview(data), decode_header(data))
 
 
-def _too_large(header: BatchHeader, config: LogConfig) -> Rejection:
-    if header.size_bytes > config.max_message_bytes:
+def _too_large(size_bytes: int, config: LogConfig) -> Rejection:
+    if size_bytes > config.max_message_bytes:
         return Rejection(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {header.size_bytes} bytes is larger than max.message.bytes ({config.max_message_bytes}): "
+            f"a batch of {size_bytes} bytes is larger than max.message.bytes ({config.max_message_bytes}): "
             f"send smaller batches or raise the topic's limit",
         )
     return Rejection(
         ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"a batch of {header.size_bytes} bytes does not fit into a segment of segment.bytes ({config.segment_bytes}): "
+        f"a batch of {size_bytes} bytes does not fit into a segment of segment.bytes ({config.segment_bytes}): "
         f"send smaller batches or raise the topic's segment size",
     )

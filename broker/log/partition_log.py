@@ -85,6 +85,7 @@ class PartitionLog(ReadableLog):
     def reconfigure(self, config: LogConfig) -> None:
         """Take settings; a log that is to flush no longer says so on its disk before. On failure: LogOffline."""
         self.config = config
+        self.roll_ms = config.roll_ms
         if self._metadata.checkpoint.flushes_first and config.flush is not Flush.COMMIT:
             with self._availability.or_offline("taking other settings"):
                 self._write_checkpoint()
@@ -140,7 +141,8 @@ class PartitionLog(ReadableLog):
         self, add_all: Callable[[AppendRun], list[Appended | Rejection]], leader_epoch: int, now_ms: int
     ) -> list[Appended | Rejection]:
         self._availability.require()
-        segment, size_bytes, end_offset = self.active_segment, self.active_segment.size_bytes, self.log_end_offset
+        segment = self.segments[-1]
+        size_bytes, end_offset = segment.size_bytes, self.log_end_offset
         try:
             if not self._metadata.is_marked_open:
                 self._write_checkpoint()
@@ -205,9 +207,8 @@ class PartitionLog(ReadableLog):
 
     def advance_high_watermark(self, offset: int) -> None:
         """Note that everything below `offset` is replicated; the high watermark never falls by this."""
-        reached = min(offset, self.log_end_offset)
-        if reached > self.high_watermark:
-            self.high_watermark = reached
+        if offset > self.high_watermark:
+            reached = self.high_watermark = min(offset, self.log_end_offset)
             self.producers.unstable.replicated_up_to(reached)
 
     def delete_records(self, before_offset: int) -> int:

@@ -84,6 +84,8 @@ class ReplicationLeader:
 
     def check_append(self, now_ms: int, *, waits_for_all: bool) -> ErrorCode:
         """Tell whether something may be appended now, before it is."""
+        if self.is_alone:
+            return ErrorCode.NONE if self.is_leading else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not self.may_acknowledge(now_ms):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if waits_for_all and not self._has_enough(now_ms):
@@ -110,11 +112,15 @@ class ReplicationLeader:
         assert self.is_leading, f"{self.partition}: nobody can wait for a leader that has resigned"
         self._waiting_for_start.add(request_id, start_offset, deadline_ms)
 
-    def appended(self, now_ms: int) -> list[LeaderEffect]:
+    def appended(self, now_ms: int) -> Sequence[LeaderEffect]:
         """Replicate what was appended, and is as durable here as the log's settings say; or where the log begins."""
         if not self.is_leading:
             return []
-        return [*self._advance(now_ms), *self._pushes.due(now_ms, tells_high_watermark=False)]
+        advanced = self._advance(now_ms)
+        # Most appends are to partitions of one replica, or answered later: nobody has to make a list for these.
+        if self.is_alone:
+            return advanced
+        return [*advanced, *self._pushes.due(now_ms, tells_high_watermark=False)]
 
     # What followers answer
 
@@ -231,6 +237,8 @@ class ReplicationLeader:
     def _replicated_offset(self) -> int:
         """Up to where everybody who may be elected has the log."""
         least = self.log.recovery_point if self.log.config.flush is Flush.COMMIT else self.log.log_end_offset
+        if self.is_alone:
+            return least
         for node_id in self._in_sync.maximal:
             if node_id != self._node_id:
                 least = min(least, self._pushes.agreed_offset(node_id))
