@@ -61,12 +61,13 @@ def plan_nodes(
 
     No node leaves the plan that still has replicas. A plan that would lose what was acknowledged is refused.
     """
+    # It comes first: what else is wrong with such a plan may have been right when it was made. Who asks again after no
+    # answer came finds the plan that it wants, which is as good.
+    if request.made_from is not None and shared_nodes(image) not in (request.made_from, request.nodes):
+        return refuse(request, ErrorCode.INVALID_UPDATE_VERSION, "somebody else has changed the plan meanwhile")
     complaint = _complaint_about(request.nodes, image) or complaint_about_machines(request.nodes, image)
     if complaint is not None:
         return refuse(request, ErrorCode.INVALID_REQUEST, complaint)
-    # Who asks again after no answer came finds the plan that it wants, which is as good.
-    if request.made_from is not None and shared_nodes(image) not in (request.made_from, request.nodes):
-        return refuse(request, ErrorCode.INVALID_UPDATE_VERSION, "somebody else has changed the plan meanwhile")
     changes: list[Change] = []
     if not image.cluster_id:
         changes.append(ClusterCreated(base64.urlsafe_b64encode(new_id()).decode().rstrip("=")))

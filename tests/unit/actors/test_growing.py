@@ -57,13 +57,19 @@ def test_a_machine_gets_the_nodes_that_the_others_have(controller):
     assert controller.planned() == {*"abcd"}
 
 
-def test_two_machines_that_are_added_at_once_are_both_there(controller):
+def somebody_adds_first(controller, address):
+    """Have another machine planned right before the next plan comes; returns what that gave, once it has."""
     others = []
 
     async def add_another():
-        others.append(await add(controller, "e"))
+        others.append(await add(controller, address))
 
     controller.before_planning.append(add_another)
+    return others
+
+
+def test_two_machines_that_are_added_at_once_are_both_there(controller):
+    others = somebody_adds_first(controller, "e")
     grown, added = asyncio.run(add(controller, "d"))
     assert others[0][1] == added_nodes(3, "e")
     assert added == added_nodes(4, "d")
@@ -72,12 +78,7 @@ def test_two_machines_that_are_added_at_once_are_both_there(controller):
 
 
 def test_a_machine_that_two_add_at_once_gets_its_nodes_once(controller):
-    others = []
-
-    async def add_the_same():
-        others.append(await add(controller, "d"))
-
-    controller.before_planning.append(add_the_same)
+    others = somebody_adds_first(controller, "d")
     assert asyncio.run(add(controller, "d")) == others[0]
     assert controller.planned() == {*"abcd"}
     with pytest.raises(CannotAdd, match="machine d is a part of this cluster already"):

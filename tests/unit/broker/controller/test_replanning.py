@@ -135,6 +135,19 @@ def test_a_plan_that_was_made_from_another_one_than_there_is_changes_nothing():
     assert driver.image is before
 
 
+def test_a_plan_that_was_made_from_another_one_is_told_so_before_anything_else_is_wrong_with_it():
+    """A partition has a node to itself on a machine that was added meanwhile: the plan was right when it was made."""
+    driver = replicated_driver()
+    there = PlannedNode(330, ("leader",), None, "d")
+    driver.plan((*plan_of(), there))
+    driver.register(there)
+    assert driver.create("own", 8, leader_placement="dedicated").error_code is ErrorCode.NONE
+    assert any(node.machine == "d" and node.dedicated_to for node in driver.image.plan.values())
+    stale = (*plan_of(), PlannedNode(430, ("leader",), None, "e"))
+    assert driver.ask(PlanNodes, stale).error_code is ErrorCode.INVALID_REQUEST
+    assert driver.ask(PlanNodes, stale, made_from=plan_of()).error_code is ErrorCode.INVALID_UPDATE_VERSION
+
+
 def test_a_plan_that_was_made_from_the_one_there_is_may_be_asked_for_twice():
     driver = replicated_driver()
     grown = (*plan_of(), PlannedNode(310, ("leader",), None, "d"))
