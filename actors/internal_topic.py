@@ -75,7 +75,6 @@ class InternalTopic:
         self._loaded = loaded
         self._resigned = resigned
         self._replay = replay
-        self._partitions: dict[int, TopicPartition] = {}
         self._epochs: dict[int, int] = {}
         self._ended_epochs: dict[int, int] = {}
         self._is_replicated = False
@@ -88,11 +87,7 @@ class InternalTopic:
         host.replicas.serve(self, name)
 
     def _partition(self, number: int) -> TopicPartition:
-        """Name a partition, the same one each time: it remembers its hash."""
-        partition = self._partitions.get(number)
-        if partition is None:
-            partition = self._partitions[number] = TopicPartition(self._name, number)
-        return partition
+        return TopicPartition(self._name, number)
 
     # Which partitions it leads
 
@@ -235,14 +230,10 @@ class InternalTopic:
 
         Returns the outcomes of what is replicated by now; the others are posted when it is.
         """
-        if not outcomes:
-            return []
         replicas = self._host.replicas
         leaders = {number: replicas.leader(self._partition(number)) for number in outcomes}
         logs = [leader.log for leader in leaders.values() if leader is not None]
-        to_flush = [log for log in logs if log.config.flush is Flush.COMMIT]
-        if to_flush:
-            flush_all(self._host.disk, self._host.spec.data_dir, to_flush)
+        flush_all(self._host.disk, self._host.spec.data_dir, [log for log in logs if log.config.flush is Flush.COMMIT])
         # The disk may have taken its time.
         steady_ms = self._host.steady_ms()
         now: list[Message] = []
@@ -252,8 +243,7 @@ class InternalTopic:
             for effect in effects:
                 if type(effect) is Replicated and effect.request_id in self._outcomes:
                     now += self._outcomes.pop(effect.request_id)[1]
-            if effects:
-                replicas.carry_out(effects)
+            replicas.carry_out(effects)
             if leader.is_replicated(end_offset, steady_ms):
                 now += outcomes[number]
             else:

@@ -96,8 +96,7 @@ class LocalFile:
         self._descriptor = os.open(path, flags, 0o644)
 
     def write(self, buffers: Sequence[BytesLike]) -> int:
-        # Telling the system where a single piece lies costs more than to hand it over.
-        return os.write(self._descriptor, buffers[0]) if len(buffers) == 1 else os.writev(self._descriptor, buffers)
+        return os.writev(self._descriptor, buffers)
 
     def read(self, position: int, length: int) -> bytes:
         return os.pread(self._descriptor, length, position)

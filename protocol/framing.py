@@ -53,8 +53,6 @@ class FrameReader:
                 return []
             data = b"".join((*self._parts, data))
             self._parts = []
-        elif self.is_one_frame(data):
-            return [memoryview(data)[LENGTH.size :]]
         return self._cut(memoryview(data))
 
     def _cut(self, view: memoryview) -> list[memoryview]:

@@ -94,7 +94,7 @@ class AppendRun:
         self._latest_epoch = log.epochs.latest_epoch
         self._buffers: list[BytesLike] = []
         self._first_offset = log.log_end_offset
-        self._enter(log.segments[-1])
+        self._enter(log.active_segment)
 
     def _enter(self, segment: Segment) -> None:
         """Work out once what a segment has room for, for all the batches of this run that go into it."""
@@ -244,7 +244,7 @@ class AppendRun:
 
     def _end_of_segment_ms(self) -> int:
         """The largest timestamp that still belongs into the segment, by its first batch or else by the clock."""
-        segment, segment_ms = self._segment, self._log.roll_ms
+        segment, segment_ms = self._segment, self._log.config.roll_ms
         if segment.first_timestamp_ms >= 0:
             return segment.first_timestamp_ms + segment_ms
         return _ALWAYS if self._now_ms - segment.created_ms <= segment_ms else _NEVER

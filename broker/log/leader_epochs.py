@@ -33,13 +33,11 @@ class LeaderEpochs:
     Its file is Kafka's `leader-epoch-checkpoint`: a version, a count, and a line `epoch offset` for each.
     """
 
-    __slots__ = ("_starts", "is_dirty", "latest_epoch")
+    __slots__ = ("_starts", "is_dirty")
 
     def __init__(self, starts: list[EpochStart] | None = None) -> None:
         self._starts = starts or []
         self.is_dirty = False
-        self.latest_epoch = self._find_latest()
-        """The newest epoch that has records in the log, or -1. Every append asks for it."""
 
     @classmethod
     def decode(cls, data: bytes) -> LeaderEpochs | None:
@@ -64,7 +62,9 @@ class LeaderEpochs:
         rows = [f"{start.epoch} {start.start_offset}\n" for start in self._starts]
         return "".join([f"{_VERSION}\n{len(rows)}\n", *rows]).encode("ascii")
 
-    def _find_latest(self) -> int:
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch that has records in the log, or -1."""
         return self._starts[-1].epoch if self._starts else NO_EPOCH
 
     def __len__(self) -> int:
@@ -83,7 +83,6 @@ class LeaderEpochs:
             return
         self.truncate_from(start_offset)
         self._starts.append(EpochStart(epoch, start_offset))
-        self.latest_epoch = epoch
         self.is_dirty = True
 
     def epoch_at(self, offset: int) -> int:
@@ -111,7 +110,6 @@ class LeaderEpochs:
         kept = bisect_left(self._starts, offset, key=lambda start: start.start_offset)
         if kept < len(self._starts):
             del self._starts[kept:]
-            self.latest_epoch = self._find_latest()
             self.is_dirty = True
 
     def clear(self) -> None:

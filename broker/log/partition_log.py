@@ -85,7 +85,6 @@ class PartitionLog(ReadableLog):
     def reconfigure(self, config: LogConfig) -> None:
         """Take settings; a log that is to flush no longer says so on its disk before. On failure: LogOffline."""
         self.config = config
-        self.roll_ms = config.roll_ms
         if self._metadata.checkpoint.flushes_first and config.flush is not Flush.COMMIT:
             with self._availability.or_offline("taking other settings"):
                 self._write_checkpoint()
@@ -141,7 +140,7 @@ class PartitionLog(ReadableLog):
         self, add_all: Callable[[AppendRun], list[Appended | Rejection]], leader_epoch: int, now_ms: int
     ) -> list[Appended | Rejection]:
         self._availability.require()
-        segment = self.segments[-1]
+        segment = self.active_segment
         size_bytes, end_offset = segment.size_bytes, self.log_end_offset
         try:
             if not self._metadata.is_marked_open:

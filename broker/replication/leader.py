@@ -84,8 +84,6 @@ class ReplicationLeader:
 
     def check_append(self, now_ms: int, *, waits_for_all: bool) -> ErrorCode:
         """Tell whether something may be appended now, before it is."""
-        if self.is_alone:
-            return ErrorCode.NONE if self.is_leading else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not self.may_acknowledge(now_ms):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if waits_for_all and not self._has_enough(now_ms):
@@ -117,8 +115,8 @@ class ReplicationLeader:
         if not self.is_leading:
             return []
         advanced = self._advance(now_ms)
-        # Most appends are to partitions of one replica, or answered later: nobody has to make a list for these.
         if self.is_alone:
+            # There is nobody to push to.
             return advanced
         return [*advanced, *self._pushes.due(now_ms, tells_high_watermark=False)]
 
@@ -226,6 +224,8 @@ class ReplicationLeader:
 
     def _has_enough(self, now_ms: int) -> bool:
         """Whether enough replicas are in sync and do not lag; a set that may not shrink keeps some that do."""
+        if self.is_alone:
+            return True
         missing = self._least_in_sync - 1
         for node_id in self.state.isr:
             if missing <= 0:
@@ -237,8 +237,6 @@ class ReplicationLeader:
     def _replicated_offset(self) -> int:
         """Up to where everybody who may be elected has the log."""
         least = self.log.recovery_point if self.log.config.flush is Flush.COMMIT else self.log.log_end_offset
-        if self.is_alone:
-            return least
         for node_id in self._in_sync.maximal:
             if node_id != self._node_id:
                 least = min(least, self._pushes.agreed_offset(node_id))
