@@ -4,7 +4,7 @@
 export PYTHON
 # How many processes run the tests, and `make simulate`.
 WORKERS ?= 2
-# How long `make fuzz` looks, for each of its targets, and `make torture` kills.
+# How long `make fuzz` looks, for each of its targets, and `make torture` kills; `make explore` looks for 600 unless told.
 SECONDS ?= 120
 # How many worlds `make simulate` runs, and the seed of the first.
 SEEDS ?= 1000
@@ -20,12 +20,9 @@ SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tes
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
 PYTEST = $(WITH_JAVA) $(BIN)/pytest --basetemp=$(BUILD)/test-files
-SIDE_BY_SIDE = -n $(WORKERS) --dist loadgroup
-# The folders of tests that start Ray or a broker.
-ALONE := tests/cluster tests/torture tests/compat/clients tests/pipelines tests/machines
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-machines test-cluster check format bench bench-txn bench-kafka bench-spark bench-replication torture simulate \
+.PHONY: help setup java demo test test-quick explore test-machines test-cluster check format bench bench-client bench-txn bench-kafka bench-spark bench-replication torture simulate \
     fuzz fuzz-messages fuzz-records wheel lock clean
 
 help: ## List the targets
@@ -34,16 +31,19 @@ help: ## List the targets
 setup: $(VENV)/.installed java ## Create the virtual environment, install everything into it, find Java
 
 demo: setup ## Stream orders through Spark exactly once, while processes are killed
-	$(WITH_JAVA) $(BIN)/python -m eagleray.pipelines.demo
+	@$(WITH_JAVA) $(BIN)/python -m eagleray.pipelines.demo
+
+RUN_TESTS = $(BIN)/python scripts/run_tests.py --workers $(WORKERS) --basetemp $(BUILD)/test-files --reports $(BUILD)/test-reports
 
 test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
-ifdef ARGS
-	$(PYTEST) $(SIDE_BY_SIDE) --ignore=tests/deploy --ignore=tests/machines $(ARGS)
-else
-	$(PYTEST) $(SIDE_BY_SIDE) --ignore=tests/deploy $(ALONE:%=--ignore=%)
-	@# One after the other: two Rays at once, with Spark on one of them, are too much for two slow cores.
-	$(foreach folder,$(ALONE),$(PYTEST) --ignore=tests/machines/test_head.py $(folder) && ) true
-endif
+	@$(WITH_JAVA) $(RUN_TESTS) -- $(ARGS)
+
+test-quick: $(VENV)/.installed ## Run in two minutes the tests that need no Ray and no Java, which is what one does while editing
+	@$(RUN_TESTS) --quick
+
+explore: SECONDS := $(if $(filter file,$(origin SECONDS)),600,$(SECONDS))
+explore: $(VENV)/.installed ## Look for new examples that break a property; SECONDS=3600 for longer, EXAMPLES=5000, ARGS=tests/property/test_x.py
+	@$(BIN)/python scripts/explore.py --seconds $(SECONDS) --workers $(WORKERS) $(if $(EXAMPLES),--examples $(EXAMPLES)) $(ARGS)
 
 test-machines: setup ## Run the tests that kill one of three machines, or Ray's head; they join several Rays, and so run alone
 	$(BIN)/python scripts/ensure_java.py --state $(BUILD) --redis
@@ -64,6 +64,9 @@ format: $(VENV)/.installed ## Format the code and repair what the linter can
 
 bench: setup ## Measure, and print the tables
 	$(WITH_JAVA) $(BIN)/python -m benchmarks
+
+bench-client: setup ## Measure our Python clients beside confluent-kafka on one broker; ROUNDS=5
+	$(BIN)/python -m benchmarks.client $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench-txn: setup ## Measure transactions through real actors; PARTS="lanes flush" for some of the tables
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.transactions $(PARTS)
@@ -118,6 +121,7 @@ $(VENV)/.uv-$(UV_VERSION): $(BIN)/python
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.uv-$(UV_VERSION)
 	scripts/install.sh $(VENV) --editable '.[spark]' --group dev
+	$(BIN)/python scripts/link_types.py
 	@touch $@
 
 $(VENV)/.fuzz-installed: $(VENV)/.installed

@@ -27,6 +27,7 @@ from eagleray.broker.controller.events import (
 from eagleray.broker.controller.image import EMPTY_IMAGE
 from eagleray.broker.controller.nodes import FIRST_DEDICATED_NODE_ID, Role
 from eagleray.broker.log import LogWriteFailed
+from eagleray.broker.runtime.deadlines import AT_ONCE_MS
 from eagleray.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class ControllerShell(Shell):
     """
 
     role: ClassVar = Role.CONTROLLER
+    rest_ms: ClassVar = 50
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -201,13 +203,26 @@ class ControllerShell(Shell):
             except LogWriteFailed as error:
                 _log.warning("%s", error)
 
+    def _has_to_snapshot(self) -> bool:
+        if self._image_offset is None:
+            return self._is_image_due()
+        return self._quorum.committed_offset > self._image_offset
+
     def _is_image_due(self) -> bool:
         """Whether enough has come since the last one, and the image has all that is in the log."""
         return self._pending is None and self._quorum.end_offset - self._snapshot_offset >= _SNAPSHOT_INTERVAL
 
     # Its life
 
-    def tick(self) -> None:
+    def next_due_ms(self) -> int:
+        """When the quorum has something to do, or the machine, as long as this node is the controller beyond doubt."""
+        if self._machine is None or not self._quorum.holds():
+            return self._quorum.next_due_ms
+        if not self._is_resumed or self._has_to_snapshot():
+            return AT_ONCE_MS
+        return min(self._quorum.next_due_ms, self._machine.next_due_ms)
+
+    def on_due(self) -> None:
         """Let the quorum go on, followers' waits expire and sessions end, and keep the log short."""
         self._quorum.tick()
         self._go_on()

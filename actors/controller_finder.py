@@ -50,6 +50,11 @@ class ControllerFinder:
         self.node_id = self._controllers[0]
         """The node that is asked first."""
 
+    def why_unreachable(self) -> str | None:
+        """Say of a node that could be the controller why its port cannot be reached; None where all of them can."""
+        reasons = map(self._peers.why_unreachable, self._controllers)
+        return next((why for why in reasons if why is not None), None)
+
     def ask(
         self, on_reply: OnReply, message_type: Callable[..., Message], *fields: object, patience_s: float | None = None
     ) -> None:

@@ -1,11 +1,11 @@
-"""A Ray cluster of this process's own, on loopback, with a temporary directory that goes when it goes."""
+"""Ray for the clusters of this process: one that it joins, or one of its own on loopback, with temporary files."""
 
 from __future__ import annotations
 
 import logging
 import os
-import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +15,9 @@ import ray
 from ray._private import ray_constants, services
 from ray._private import worker as ray_worker
 from ray._raylet import Config  # type: ignore[attr-defined] # compiled, and not typed
+
+from eagleray.actors.ray_processes import kept_sigterm, kill_all, own_sessions, remove_folder
+from eagleray.actors.worker_paths import job_config
 
 _log = logging.getLogger(__name__)
 
@@ -32,47 +35,107 @@ _SYSTEM_CONFIG: Final = {
 }
 
 
+class _OurRay:
+    """The Ray cluster that this module has joined or started, and how many objects of it use that."""
+
+    def __init__(self, temporary: str | None) -> None:
+        self.temporary = temporary
+        self.users = 0
+        self._job = _job()
+
+    def is_current(self) -> bool:
+        """Whether the process is still there: the application may have left it, and have joined another."""
+        return self._job == _job()
+
+    def end(self) -> None:
+        """Leave Ray, and end it where it was started here."""
+        if self.is_current():
+            ray.shutdown()
+        if self.temporary is not None:
+            remove_folder(self.temporary)
+
+
+def _job() -> tuple[str, str]:
+    """The Ray cluster that this process has joined, and what it is called there until it leaves; empty without one."""
+    if not ray.is_initialized():
+        return "", ""
+    context = ray.get_runtime_context()
+    return str(context.gcs_address), str(context.get_job_id())
+
+
+_lock: Final = threading.Lock()
+_ours: list[_OurRay] = []
+"""One, or none: a process is in one Ray cluster at a time."""
+
+
 class EmbeddedRay:
-    """Ray, started here and ended here, unless this process has joined a cluster before: then that one is used."""
+    """Ray for a cluster of this process: joined, or started without an address, unless that was done before.
+
+    Objects share what the first of them has joined, and the last that is closed leaves it; a Ray that the application
+    has joined by itself is used and never left.
+    """
 
     def __init__(self, address: str | None = None) -> None:
-        self._temporary: str | None = None
-        if ray.is_initialized():
-            return
-        if address is None or address.startswith(LOOPBACK):
-            _stay_on_loopback()
-        _keep_quiet()
-        if address is not None:
-            _present_token()
-            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
-            return
-        # Sockets have short names, and Ray puts them deep into this directory.
-        self._temporary = tempfile.mkdtemp(prefix="er-")
-        try:
-            with patience():
-                self._start()
-        except BaseException:
-            self.close()
-            raise
-
-    def _start(self) -> None:
-        ray.init(
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.WARNING,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            _node_ip_address=LOOPBACK,
-            _temp_dir=self._temporary,
-            _system_config=_SYSTEM_CONFIG,
-        )
+        with _lock:
+            if not ray.is_initialized():
+                _ours[:] = [_join(address)]
+            self._ray = next((each for each in _ours if each.is_current()), None)
+            if self._ray is not None:
+                self._ray.users += 1
 
     def close(self) -> None:
-        """End Ray, where it was started here."""
-        if self._temporary is None:
-            return
+        """Leave Ray, and end it where it was started here, unless others of this process use it still."""
+        with _lock:
+            used, self._ray = self._ray, None
+            if used is None:
+                return
+            used.users -= 1
+            if used.users:
+                return
+            if used in _ours:
+                _ours.remove(used)
+            used.end()
+
+    def discard(self) -> None:
+        """End Ray at once, where it was started here, with all that runs on it: for a program that has no more time."""
+        if self._ray is not None and self._ray.temporary is not None:
+            kill_all()
+            remove_folder(self._ray.temporary)
+
+
+def _join(address: str | None) -> _OurRay:
+    if address is None or address.startswith(LOOPBACK):
+        _stay_on_loopback()
+    keep_quiet()
+    if address is not None:
+        present_token()
+        with kept_sigterm():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, job_config=job_config())
+        return _OurRay(None)
+    # Sockets have short names, and Ray puts them deep into this directory.
+    temporary = tempfile.mkdtemp(prefix="er-")
+    try:
+        with patience(), own_sessions(), kept_sigterm():
+            _start(temporary)
+    except BaseException:
         ray.shutdown()
-        shutil.rmtree(self._temporary, ignore_errors=True)
-        self._temporary = None
+        remove_folder(temporary)
+        raise
+    return _OurRay(temporary)
+
+
+def _start(temporary: str) -> None:
+    ray.init(
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.WARNING,
+        job_config=job_config(),
+        object_store_memory=_OBJECT_STORE_BYTES,
+        _node_ip_address=LOOPBACK,
+        _temp_dir=temporary,
+        # Ray writes into it where its objects spill, and the next Ray of this process would spill there too.
+        _system_config=dict(_SYSTEM_CONFIG),
+    )
 
 
 @contextmanager
@@ -109,7 +172,7 @@ def _stay_on_loopback() -> None:
     ray_constants.ENABLE_RAY_CLUSTER = False
 
 
-def _keep_quiet() -> None:
+def keep_quiet() -> None:
     """Keep Ray from writing into what a program prints: about tokens, and about workers and machines that have died.
 
     The broker's are started again, and Ray prints their death whatever it is told about logs.
@@ -124,7 +187,7 @@ def _log_from_ray(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
         _log.info("Ray: %s", line)
 
 
-def _present_token() -> None:
+def present_token() -> None:
     """Let this process show Ray's token where there is one: Ray does so by itself only where it starts a cluster.
 
     Ray has looked at the environment when it was loaded, and has to look again.

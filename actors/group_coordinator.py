@@ -47,6 +47,7 @@ class GroupCoordinatorShell(Shell):
     """
 
     role: ClassVar = Role.GROUPS
+    rest_ms: ClassVar = 50
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -151,7 +152,11 @@ class GroupCoordinatorShell(Shell):
         if deleted:
             self.post(OffsetsOfTopicDeleted(deleted))
 
-    def tick(self) -> None:
+    def next_due_ms(self) -> int:
+        """When the machine has something to do, or what waits for the lease may be taken."""
+        return self._topic.next_due_ms or self._steady(self._machine.next_due_ms)
+
+    def on_due(self) -> None:
         """Let the machine look after time, and take what has waited for the lease."""
         self.handle([Tick()])
 

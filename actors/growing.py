@@ -12,9 +12,10 @@ import ray
 
 from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.finding import find_cluster
+from eagleray.actors.joining import Joining
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
 from eagleray.actors.machines import CannotAdd, CannotStart, alive_addresses, layout_of, machines_of, nodes_on, one_more
-from eagleray.actors.starting import PlanChanged, announce, bootstrap_nodes, until_joined
+from eagleray.actors.starting import PlanChanged, announce, bootstrap_nodes
 from eagleray.actors.supervision import ClusterSpec, RaySupervisor, find_actor
 from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
 from eagleray.broker.controller.image import MetadataImage
@@ -62,12 +63,14 @@ async def _add(spec: ClusterSpec, controller: ControllerFinder, address: str, wa
         async with asyncio.timeout(_JOIN_S):
             grown, added = await plan_one_more(spec, controller, address, alive)
             supervisor = RaySupervisor(grown)
+            joining = Joining(supervisor)
             supervisor.start_nodes(added)
-            await until_joined(supervisor, added)
+            await joining.until_joined(added)
     except TimeoutError as error:
         raise CannotAdd(
             f"the nodes on {address} have not all come up within {_JOIN_S:g} s; they are a part of the cluster, as if "
-            "their machine had been lost, and join when they can: the logs of their Ray workers say why they do not"
+            "their machine had been lost, and join when they can: `eagleray logs --data-dir "
+            f"{spec.data_dir}` on that machine shows why they do not"
         ) from error
     except CannotStart as error:
         raise CannotAdd(str(error)) from error

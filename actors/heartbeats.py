@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray.broker.controller.events import NodeBeat
 from eagleray.broker.replication.config import ReplicationConfig
-from eagleray.broker.replication.events import Heartbeat, Resigned
+from eagleray.broker.replication.events import BrokerHeartbeat, Resigned
 from eagleray.broker.replication.lease import Lease
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Heartbeats:
-    """Shows the controller that this life of its node lasts, as long as there is somebody who could take over.
+    """Shows the controller that this life of its node lasts, as long as another node could take over.
 
     Owns: the lease, one for each life. When the controller has given this life up, the node begins another. With each
     answer the controller may ask for partitions to be handed over, which `hand_over` is told.
@@ -32,7 +33,7 @@ class Heartbeats:
         self._hand_over = hand_over
         self.lease = Lease(config)
         self.are_needed = False
-        """Whether there is another machine: on one alone nobody has to show that it is alive."""
+        """Whether there is another machine: on one alone no node has to show that it is alive."""
         self._next_ms = 0
 
     def begin_life(self) -> None:
@@ -41,16 +42,21 @@ class Heartbeats:
         self.hurry()
 
     def hurry(self) -> None:
-        """Let the next heartbeat go out with the next tick: it has something to tell."""
+        """Let the next heartbeat be due at once: it has something to tell."""
         self._next_ms = 0
 
-    def tick(self, steady_ms: int, resigned: Callable[[], Sequence[Resigned]]) -> None:
+    @property
+    def next_due_ms(self) -> int:
+        """When it is time to beat."""
+        return self._next_ms if self.are_needed and self._host.is_registered else NEVER_MS
+
+    def beat(self, steady_ms: int, resigned: Callable[[], Sequence[Resigned]]) -> None:
         """Beat, if it is time; `resigned` gives what the node has stopped to lead without being told of another."""
         host = self._host
-        if not self.are_needed or not host.is_registered or steady_ms < self._next_ms:
+        if steady_ms < self.next_due_ms:
             return
         self._next_ms = steady_ms + self._config.broker_heartbeat_interval_ms
-        heartbeat = Heartbeat(host.spec.node_id, host.incarnation, steady_ms, tuple(resigned()))
+        heartbeat = BrokerHeartbeat(host.spec.node_id, host.incarnation, steady_ms, tuple(resigned()))
         on_reply = partial(self._on_reply, self.lease)
         # Who waits for long on a controller that is gone loses the lease before another is asked.
         host.controller.ask(on_reply, NodeBeat, heartbeat, patience_s=self._config.leader_lease_ms / 4000)

@@ -28,6 +28,9 @@ _RETRY_S: Final = 0.1
 _DAMAGED_S: Final = 5.0
 _REPLICATED_S: Final = 0.01
 _NEVER_MS: Final = 2**62
+_LOOK_MS: Final = 50
+"""How soon it is looked again whether the lease holds, while something waits for it."""
+
 _NOT_NOW: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -79,6 +82,7 @@ class InternalTopic:
         self._ended_epochs: dict[int, int] = {}
         self._is_replicated = False
         self._held: list[Any] = []
+        self._look_again_ms: int | None = None
         self._changes_posted = 0
         self._outcomes: dict[int, tuple[int, list[Message]]] = {}
         self._tokens = count(1)
@@ -189,7 +193,7 @@ class InternalTopic:
         leader.wait(event.request_id, self._outcomes[event.request_id][0], _NEVER_MS)
 
     def advanced(self, partition: TopicPartition) -> None:
-        """Nothing to do: nobody reads these partitions by offset while they are led here."""
+        """Nothing to do: clients that read these partitions look again when their time is up."""
 
     # Writing
 
@@ -197,10 +201,17 @@ class InternalTopic:
         """Give what the machine may take now; the rest waits until it is known again who leads."""
         if self._is_replicated and not self._host.replicas.lease.holds(self._host.steady_ms()):
             self._held += events
+            self._look_again_ms = self._host.steady_ms() + _LOOK_MS
             return []
+        self._look_again_ms = None
         if self._held:
             events, self._held = [*self._held, *events], []
         return self._in_order(events) if self._changes_posted else events
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When to look whether the lease holds again, where something waits for that; None where nothing does."""
+        return self._look_again_ms
 
     def _in_order(self, events: list[Any]) -> list[Any]:
         """Put before everything else what is led here no longer, and leave out what was given and lost meanwhile."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
-from operator import length_hint
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from eagleray.actors.disk import Disk, LocalDisk, Lock, PartitionLocked
@@ -18,6 +17,7 @@ from eagleray.broker.log.compaction import Compaction
 from eagleray.broker.log.config import CONFIG_KEYS
 from eagleray.broker.log.errors import CompactionFailed, LogDamaged, LogError, LogOffline, LogWriteFailed
 from eagleray.broker.log.scrubbing import Scrub
+from eagleray.broker.runtime.deadlines import AT_ONCE_MS, Deadlines
 
 _log = logging.getLogger(__name__)
 
@@ -26,9 +26,6 @@ CHECKPOINT_INTERVAL_MS: Final = 60_000
 BOOKMARK_INTERVAL_MS: Final = 10_000
 BOOKMARK_BATCHES: Final = 1000
 """After so many batches a bookmark is due at once: scanning them takes milliseconds, writing it a fraction of one."""
-
-LOOKED_AT: Final = 100
-"""How many logs are asked in one tick whether a bookmark is due."""
 
 SCRUB_INTERVAL_MS: Final = 24 * 60 * 60 * 1000
 """How often the closed part of each log is read, to find what its disk has changed by itself."""
@@ -41,22 +38,29 @@ class Logs:
     """The partition logs that a role has open, each under a lock of its own.
 
     Owns: the directories of these partitions, alone, as long as they are open: two processes never append to one log,
-    even where an earlier incarnation of a leader lives on for a while. Housekeeping is done in small steps.
+    even where an earlier incarnation of a leader lives on for a while. Housekeeping is done in small steps, whenever
+    something is due by the time of day; `on_due` is told when that comes to be earlier than it was.
     """
 
-    def __init__(self, data_dir: str, defaults: Mapping[str, str], disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: str,
+        defaults: Mapping[str, str],
+        disk: Disk | None = None,
+        on_due: Callable[[int], None] | None = None,
+    ) -> None:
         self._data_dir = data_dir
         self._defaults = {key: value for key, value in defaults.items() if key in CONFIG_KEYS}
         self._disk = disk or LocalDisk()
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._locks: dict[TopicPartition, Lock] = {}
         self._compactions: dict[TopicPartition, Compaction] = {}
-        self._next_upkeep_ms: dict[TopicPartition, int] = {}
-        self._upkeep: Iterator[TopicPartition] = iter(())
-        self._bookmarking: Iterator[TopicPartition] = iter(())
+        self._upkeep: Deadlines[TopicPartition] = Deadlines(on_due)
+        self._bookmarks: Deadlines[TopicPartition] = Deadlines(on_due)
+        """Logs that have grown by as much as a bookmark is worth."""
         self._next_bookmark_ms: dict[TopicPartition, int] = {}
         self._scrub: tuple[TopicPartition, Scrub] | None = None
-        self._next_scrub_ms: dict[TopicPartition, int] = {}
+        self._scrubs: Deadlines[TopicPartition] = Deadlines(on_due)
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._logs
@@ -92,6 +96,10 @@ class Logs:
             raise
         self._logs[partition] = log
         self._locks[partition] = lock
+        self._upkeep.set(partition, AT_ONCE_MS)
+        self._scrubs.set(partition, AT_ONCE_MS)
+        log.on_grown = partial(self._look_at_growth, partition)
+        log.on_grown()
         return log
 
     def directory_of(self, partition: TopicPartition) -> str:
@@ -202,6 +210,13 @@ class Logs:
     def _lock_path(self, name: str) -> str:
         return f"{self._data_dir}/locks/{name}.lock"
 
+    @property
+    def next_due_ms(self) -> int:
+        """When there is something to do here, by the time of day."""
+        if self._compactions or self._scrub is not None:
+            return AT_ONCE_MS
+        return min(self._upkeep.next_due_ms, self._bookmarks.next_due_ms, self._scrubs.next_due_ms)
+
     def housekeep(self, now_ms: int) -> TopicPartition | None:
         """Do one small piece of what is due: a step of a compaction, or the retention and checkpoint of one log.
 
@@ -210,12 +225,10 @@ class Logs:
         for partition, compaction in [*self._compactions.items()]:
             self._step(partition, compaction)
             return self._if_failed(partition)
-        for due in self._upkeep:
-            if due in self._logs and self._next_upkeep_ms.get(due, 0) <= now_ms:
-                self._next_upkeep_ms[due] = now_ms + CHECKPOINT_INTERVAL_MS
-                self._keep(due, now_ms)
-                return self._if_failed(due)
-        self._upkeep = iter([*self._logs])
+        for due in self._upkeep.take_due(now_ms, limit=1):
+            self._upkeep.set(due, now_ms + CHECKPOINT_INTERVAL_MS)
+            self._keep(due, now_ms)
+            return self._if_failed(due)
         return None
 
     def _if_failed(self, partition: TopicPartition) -> TopicPartition | None:
@@ -223,23 +236,28 @@ class Logs:
 
     def bookmark(self, now_ms: int) -> None:
         """Write the bookmark of one log that has grown, so that the next process need not scan the whole segment."""
-        for partition in islice(self._bookmarking, LOOKED_AT):
-            if partition in self._logs and self._wants_bookmark(partition, now_ms):
+        for partition in self._bookmarks.take_due(now_ms, limit=1):
+            if self._is_worth_bookmark(self._logs[partition]):
                 self._next_bookmark_ms[partition] = now_ms + BOOKMARK_INTERVAL_MS
                 self._write_bookmark(partition)
-                return
-        if not length_hint(self._bookmarking):
-            self._bookmarking = iter([*self._logs])
+            self._look_at_growth(partition)
 
-    def _wants_bookmark(self, partition: TopicPartition, now_ms: int) -> bool:
+    def _is_worth_bookmark(self, log: PartitionLog) -> bool:
         """Whether as much has been appended as a bookmark is worth, which holds every producer of the log."""
+        return log.is_online and log.active_segment.unmarked_batches > len(log.producers) // 8
+
+    def _look_at_growth(self, partition: TopicPartition) -> None:
+        """Have the bookmark of a log written when it is due, and have it said when the log has grown by enough."""
         log = self._logs[partition]
-        batches = log.active_segment.unmarked_batches
-        if not batches or not log.is_online:
-            return False
-        if batches >= BOOKMARK_BATCHES + 4 * len(log.producers):
-            return True
-        return batches > len(log.producers) // 8 and self._next_bookmark_ms.get(partition, 0) <= now_ms
+        many = BOOKMARK_BATCHES + 4 * len(log.producers)
+        if not self._is_worth_bookmark(log):
+            log.noticed_at_batches = len(log.producers) // 8 + 1
+        elif log.active_segment.unmarked_batches < many:
+            log.noticed_at_batches = many
+            self._bookmarks.set(partition, self._next_bookmark_ms.get(partition, AT_ONCE_MS))
+        else:
+            log.noticed_at_batches = 2 * log.active_segment.unmarked_batches
+            self._bookmarks.set(partition, AT_ONCE_MS)
 
     def _write_bookmark(self, partition: TopicPartition) -> None:
         try:
@@ -251,11 +269,11 @@ class Logs:
         """Look at one small piece of what is due; return the partition whose log is damaged, if one is."""
         if self._scrub is None:
             # The one that has waited longest: the first may be due again before the last has had its turn.
-            due = min(self._logs, key=self._scrub_due_ms, default=None)
-            if due is None or self._scrub_due_ms(due) > now_ms:
-                return None
-            self._next_scrub_ms[due] = now_ms + SCRUB_INTERVAL_MS
-            self._scrub = due, Scrub(self._logs[due])
+            for due in self._scrubs.take_due(now_ms, limit=1):
+                self._scrubs.set(due, now_ms + SCRUB_INTERVAL_MS)
+                self._scrub = due, Scrub(self._logs[due])
+        if self._scrub is None:
+            return None
         partition, scrub = self._scrub
         try:
             if not scrub.step(STEP_BYTES):
@@ -268,9 +286,6 @@ class Logs:
             _log.warning("%s could not be looked at: %s", partition, error)
             self._scrub = None
         return None
-
-    def _scrub_due_ms(self, partition: TopicPartition) -> int:
-        return self._next_scrub_ms.get(partition, 0)
 
     def _keep(self, partition: TopicPartition, now_ms: int) -> None:
         log = self._logs[partition]
@@ -297,8 +312,8 @@ class Logs:
 
     def _forget(self, partition: TopicPartition) -> None:
         self._compactions.pop(partition, None)
-        self._next_upkeep_ms.pop(partition, None)
         self._next_bookmark_ms.pop(partition, None)
-        self._next_scrub_ms.pop(partition, None)
+        for deadlines in (self._upkeep, self._bookmarks, self._scrubs):
+            deadlines.cancel(partition)
         if self._scrub is not None and self._scrub[0] == partition:
             self._scrub = None

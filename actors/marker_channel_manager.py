@@ -22,7 +22,7 @@ class MarkerChannelManagerShell(Shell):
     """Calls leaders for its machine.
 
     Owns: who waits for which transaction. Persists nothing: when this process ends, the coordinators see their
-    questions unanswered and ask whoever comes after it.
+    questions unanswered and ask the manager that comes after it.
     """
 
     role: ClassVar = Role.MARKERS
@@ -46,7 +46,7 @@ class MarkerChannelManagerShell(Shell):
         return message.markers
 
     def _carry_out(self, effect: marker_events.MarkerEffect) -> None:
-        if isinstance(effect, marker_events.WriteMarkers):
+        if isinstance(effect, marker_events.MarkerCall):
             self._write(effect)
         elif isinstance(effect, MarkersWritten):
             request_id = self._askers.pop(_key_of(effect), None)
@@ -55,14 +55,14 @@ class MarkerChannelManagerShell(Shell):
         else:
             self._resolve(effect.partitions)
 
-    def _write(self, call: marker_events.WriteMarkers) -> None:
+    def _write(self, call: marker_events.MarkerCall) -> None:
         """Call a leader."""
 
         def on_reply(reply: Any) -> None:  # noqa: ANN401 - MarkersAnswered, or None
             if reply is None:
-                self.post(marker_events.MarkersUnanswered(call.leader, call.call_id))
+                self.post(marker_events.MarkerCallUnanswered(call.leader, call.call_id))
             else:
-                self.post(marker_events.MarkersAnswered(call.leader, call.call_id, reply.error_codes))
+                self.post(marker_events.MarkerCallAnswered(call.leader, call.call_id, reply.error_codes))
 
         node_id, is_of_group = divmod(call.leader, 2)
         message_type = WriteGroupMarkers if is_of_group else leader_events.WriteMarkers
@@ -97,7 +97,11 @@ class MarkerChannelManagerShell(Shell):
         topics = tuple({partition.topic for partition in partitions})
         self.host.controller.ask(on_reply, GetMetadata, topics)
 
-    def tick(self) -> None:
+    def next_due_ms(self) -> int:
+        """When something has waited long enough to be tried again."""
+        return self._steady(self._machine.next_due_ms)
+
+    def on_due(self) -> None:
         """Let the machine try again what has waited long enough."""
         self.handle([Tick()])
 

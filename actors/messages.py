@@ -6,35 +6,56 @@ from eagleray.broker.messages import Marker, Message
 from eagleray.broker.quorum.events import QuorumMessage
 from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.broker.transactions.events import SendMarkers
+from eagleray.protocol.errors import ErrorCode
 
 
-class Misdirected(Message, frozen=True, tag=True):
+class Misdirected(Message, frozen=True, tag="Misdirected"):
     """The answer of a node to a question that none of its roles takes: surely nothing was done."""
 
     request_id: int
 
 
-class MarkersRequested(Message, frozen=True, tag=True):
+class Malformed(Message, frozen=True, tag="Malformed"):
+    """The answer to a question that cannot be put on a lane, or not be read at its end: surely nothing was done.
+
+    It answers any question, so it has what each of their answers may be looked at for.
+    """
+
+    request_id: int
+    message: str
+
+    @property
+    def error_code(self) -> ErrorCode:
+        """Asking again would change nothing."""
+        return ErrorCode.INVALID_REQUEST
+
+    @property
+    def partition_errors(self) -> tuple[ErrorCode, ...]:
+        """None: the whole question is wrong."""
+        return ()
+
+
+class MarkersRequested(Message, frozen=True, tag="MarkersRequested"):
     """A coordinator's decided transaction, for the marker channel manager; answered when all markers are written."""
 
     request_id: int
     markers: SendMarkers
 
 
-class MarkersFinished(Message, frozen=True, tag=True):
+class MarkersFinished(Message, frozen=True, tag="MarkersFinished"):
     """The answer to `MarkersRequested`."""
 
     request_id: int
 
 
-class WriteGroupMarkers(Message, frozen=True, tag=True):
+class WriteGroupMarkers(Message, frozen=True, tag="WriteGroupMarkers"):
     """Markers for partitions of the offsets topic, which a group coordinator writes; answered by `MarkersAnswered`."""
 
     request_id: int
     markers: tuple[Marker, ...]
 
 
-class ReplicasTold(Message, frozen=True, tag=True):
+class ReplicasTold(Message, frozen=True, tag="ReplicasTold"):
     """What the replicas of one node tell those of another in a turn: leaders push, followers answer earlier pushes.
 
     Nobody waits for an answer, for it is a message too; what gets lost is pushed again.
@@ -45,7 +66,7 @@ class ReplicasTold(Message, frozen=True, tag=True):
     answers: tuple[PushAnswered, ...]
 
 
-class QuorumTold(Message, frozen=True, tag=True):
+class QuorumTold(Message, frozen=True, tag="QuorumTold"):
     """What one voter of the metadata's quorum tells another; nobody waits for an answer, for it is a message too."""
 
     request_id: int

@@ -13,7 +13,7 @@ from eagleray.actors.shell import Host
 from eagleray.broker.controller.topics import CLUSTER_METADATA, NO_TOPIC_ID
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogOffline
-from eagleray.broker.quorum.ballot import read_ballot, write_ballot
+from eagleray.broker.quorum.election_state import read_election_state, write_election_state
 from eagleray.broker.quorum.events import Committed, Deposed, Elected, QuorumEffect, QuorumMessage, SendTo
 from eagleray.broker.quorum.member import Ports, QuorumMember
 
@@ -26,8 +26,8 @@ _SETTINGS: Final = {"retention.ms": "-1", "flush": "commit"}
 class MetadataQuorum:
     """Keeps this node's copy of the metadata log, and knows whether this node may decide.
 
-    Owns: the log's directory, and the file beside it with the ballot. Persists: both, before anything is said that
-    rests on them. A disk that fails ends the process. `deposed` is called when this node has led and leads no more.
+    Owns: the log's directory, and the file beside it with the election state. Persists: both, before anything is said
+    that rests on them. A disk that fails ends the process. This node calls `deposed` when it leads no more.
     """
 
     def __init__(self, host: Host, logs: Logs, deposed: Callable[[], None]) -> None:
@@ -40,9 +40,9 @@ class MetadataQuorum:
             host.spec.node_id,
             host.spec.controllers,
             self._log,
-            ballot=read_ballot(disk, path),
+            election=read_election_state(disk, path),
             ports=Ports(
-                persist=lambda ballot: write_ballot(disk, path, ballot),
+                persist=lambda election: write_election_state(disk, path, election),
                 chance=host.chance,
                 time_of_day_ms=host.now_ms,
             ),
@@ -76,11 +76,11 @@ class MetadataQuorum:
         return self._log.log_end_offset
 
     def holds(self) -> bool:
-        """Whether surely nobody else decides at this moment."""
+        """Whether surely no other node decides at this moment."""
         return self._member.holds(self._host.steady_ms())
 
     def values(self) -> Iterator[bytes]:
-        """Everything in the log, for one who leads and has proposed nothing yet."""
+        """Everything in the log, for a leader that has proposed nothing yet."""
         assert self.committed_offset == self.end_offset
         records = (record.value for batch in self._log.batches() for record in batch.records())
         return (bytes(value) for value in records if value is not None)
@@ -103,6 +103,11 @@ class MetadataQuorum:
         self._perform(self._member.receive(message, self._host.steady_ms()))
         self._require_log()
 
+    @property
+    def next_due_ms(self) -> int:
+        """When time changes something, by the steady clock."""
+        return self._member.next_due_ms
+
     def tick(self) -> None:
         """Take note of the time."""
         self._perform(self._member.tick(self._host.steady_ms()))
@@ -123,5 +128,5 @@ class MetadataQuorum:
                     _log.info("node %s leads no longer in term %s", self._host.spec.node_id, effect.term)
                     self._deposed()
                 case Committed():
-                    # Whoever waits looks at how far it has come.
+                    # The controller, which waits for it, looks at how far it has come.
                     pass

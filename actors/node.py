@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from eagleray.actors.controller_finder import PATIENCE_S, ControllerFinder
 from eagleray.actors.disk import Disk, LocalDisk, Lock, PartitionLocked
+from eagleray.actors.internal_partitions import QUERIES, InternalPartitions
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REPLICA_REQUESTS, REQUESTS
 from eagleray.actors.lanes.direct import DirectSession
 from eagleray.actors.lanes.peers import Peers, Unanswered
@@ -20,6 +21,7 @@ from eagleray.actors.lanes.ray_lane import RayLane
 from eagleray.actors.lanes.sessions import Receiver, Sessions
 from eagleray.actors.lives import Life, Lives, time_of_day_us
 from eagleray.actors.metadata_queries import MetadataQueries
+from eagleray.actors.node_timer import NodeTimer
 from eagleray.actors.ports import ports_to_try
 from eagleray.actors.replicas import Replicas
 from eagleray.actors.roles import SHELLS
@@ -40,11 +42,7 @@ from eagleray.protocol.errors import ErrorCode
 
 _log = logging.getLogger(__name__)
 
-_TICK_S: Final = 0.05
 _FOLLOW_MS: Final = 10_000
-_INFORMED_MS: Final = 2 * _FOLLOW_MS
-"""Who follows the metadata hears at least so often that nothing has changed."""
-
 _RETRY_S: Final = 0.1
 _EXIT_STATUS: Final = 70
 _SESSION_BITS: Final = 30
@@ -70,7 +68,7 @@ class Node:
         self._lives: Lives | None = None
         self._known_incarnation = -1
         self._following: asyncio.Task[None] | None = None
-        self._followed_ms = -_INFORMED_MS
+        self.timer = NodeTimer(self.loop, self.steady_ms, self.fail)
         self.peers = self._make_peers()
         self.controller = ControllerFinder(self.peers, spec.controllers)
         self.replicas = Replicas(self, is_lazy=INTERNAL_TOPICS.__contains__)
@@ -98,7 +96,7 @@ class Node:
             if shell.role is Role.CONTROLLER:
                 # What the controller itself says is true now, not a moment ago.
                 receivers |= dict.fromkeys(NODE_REQUESTS, shell.post)
-        return receivers
+        return receivers | dict.fromkeys(QUERIES, InternalPartitions(self, receivers).post)
 
     # What the roles see of it
 
@@ -155,6 +153,7 @@ class Node:
 
     async def start(self) -> None:
         """Wait until the last incarnation has ended, then listen, and join the cluster."""
+        _log.info("node %s starts, as %s, in process %s", self.spec.node_id, ", ".join(self.spec.roles), os.getpid())
         self._lock = await self._take_lock()
         self._lives = Lives(
             self.disk,
@@ -165,7 +164,9 @@ class Node:
         )
         self._life = self._lives.begin()
         await self._listen()
-        self._start(self._tick())
+        for shell in self._shells:
+            shell.set_timer()
+        self.timer.start()
         self._following = self._start(self._follow())
 
     async def _take_lock(self) -> Lock:
@@ -200,19 +201,6 @@ class Node:
     async def _listen_at(self, port: int) -> int:
         return await self.listener.listen(self.spec.bind_host or self.spec.host, port)
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(_TICK_S)
-            try:
-                self.replicas.tick()
-                for shell in self._shells:
-                    shell.tick()
-                steady_ms = self.steady_ms()
-                if steady_ms - self._followed_ms < _INFORMED_MS:
-                    self._sweeper.sweep(self.image, steady_ms)
-            except Exception as error:  # noqa: BLE001 - the state may be anything now
-                self.fail(error)
-
     async def _follow(self) -> None:
         """Register, and follow the metadata; whenever the controller is gone, do so again."""
         while True:
@@ -238,6 +226,7 @@ class Node:
         assert self._lives is not None, "this is one of its lives"
         self._lives.told()
         self.is_registered = True
+        _log.info("node %s has joined: incarnation %s, port %s", self.spec.node_id, self.incarnation, self.port)
         self._take(registered.image)
         if self.replicas.failures.are_more_than(loss):
             self.begin_life()
@@ -254,10 +243,11 @@ class Node:
         )
         if followed.error_code is not ErrorCode.NONE:
             raise Unanswered(f"the controller answered {followed.error_code.name}")
-        self._followed_ms = self.steady_ms()
         image = follow(self.image, followed)
         if image is not self.image:
             self._take(image)
+        # What the controller has just said is fresher than the last sweep.
+        self._sweeper.sweep(self.image, self.steady_ms())
 
     def _take(self, image: MetadataImage) -> None:
         previous, self.image = self.image, image
@@ -283,6 +273,7 @@ class Node:
     async def close(self) -> None:
         """Put everything away, so that the next start has nothing to recover."""
         await self.listener.close()
+        self.timer.stop()
         for task in [*self._tasks]:
             task.cancel()
         self.sessions.end_all()

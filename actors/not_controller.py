@@ -22,16 +22,17 @@ from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.metadata import answer_metadata, describe_configs
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.messages import Message
-from eagleray.broker.replication.events import HeartbeatAnswered
+from eagleray.broker.replication.events import BrokerHeartbeatAnswered
 from eagleray.protocol.errors import ErrorCode
 
 _CODE = ErrorCode.NOT_CONTROLLER
 
 
 def not_controller(request: Any, image: MetadataImage, leader: int) -> Message:  # noqa: ANN401 - what a controller takes
-    """Return the answer that sends somebody to the controller; `image` is what this node follows.
+    """Return the answer that sends a client to the controller; `image` is what this node follows.
 
-    Questions about the metadata are answered as any node does it, but whoever wants the controller's word can tell.
+    Questions about the metadata are answered as any node does it, but a client that wants the controller's word can
+    tell.
     """
     if isinstance(request, DescribeConfigs):
         return describe_configs(image, request)
@@ -45,7 +46,7 @@ def _refusal(request: Any, leader: int) -> Message:  # noqa: ANN401 - what a con
         case FollowMetadata():
             return MetadataFollowed(request.request_id, _CODE, request.version)
         case NodeBeat(heartbeat=beat):
-            answer = HeartbeatAnswered(beat.node_id, beat.incarnation, beat.sent_ms, _CODE)
+            answer = BrokerHeartbeatAnswered(beat.node_id, beat.incarnation, beat.sent_ms, _CODE)
             return NodeBeatAnswered(request.request_id, answer)
         case ListReassignments():
             return ReassignmentsListed(request.request_id, _CODE)
@@ -60,7 +61,7 @@ def _hint(leader: int) -> str:
 
 
 def says_not_controller(reply: Any) -> bool:  # noqa: ANN401 - any answer of a controller
-    """Whether an answer says that somebody else has to be asked."""
+    """Whether an answer says that another node has to be asked."""
     if isinstance(reply, TopicsAnswered):
         return any(result.error_code is _CODE for result in reply.results)
     answer = reply.answer if isinstance(reply, NodeBeatAnswered | IsrChanged) else reply

@@ -71,8 +71,12 @@ class PartitionLeaderShell(Shell):
         """Look again at fetches that wait."""
         self.post(PartitionAdvanced(partition))
 
-    def tick(self) -> None:
-        """Let waiting fetches expire."""
+    def next_due_ms(self) -> int:
+        """When a fetch has waited long enough."""
+        return self._leaders.next_due_ms
+
+    def on_due(self) -> None:
+        """Answer the fetches that have waited long enough."""
         self.handle([Tick()])
 
     def close(self) -> None:

@@ -5,41 +5,29 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, ClassVar
 
-from eagleray.actors.shell import Host, Shell
+from eagleray.actors.shell import Shell
 from eagleray.broker.controller.events import ReserveProducerIds
 from eagleray.broker.controller.nodes import Role
-from eagleray.broker.transactions.producer_ids import IdsNotReserved, IdsReserved, ProducerIdAllocator, ReserveIds
+from eagleray.broker.transactions.producer_ids import BLOCK_SIZE, BlockAllocated
 from eagleray.protocol.errors import ErrorCode
 
 
 class ProducerIdAllocatorShell(Shell):
-    """Asks the controller for its machine. Every machine may have an allocator; what one has reserved no other gets.
+    """Passes on what coordinators ask, and what the controller answers.
 
-    Clusters of earlier versions kept the next id in a file of the allocator's own; ids below it are never given again.
+    Owns and persists nothing: the controller's log says up to where ids were reserved, and no id is handed out before
+    that. A block whose answer is lost is never used; there are enough.
     """
 
     role: ClassVar = Role.ALLOCATOR
 
-    def __init__(self, host: Host) -> None:
-        super().__init__(host)
-        self._machine = ProducerIdAllocator()
-        disk, path = host.disk, f"{host.spec.data_dir}/producer-ids"
-        self._at_least = int(disk.read_bytes(path)) if disk.exists(path) else 0
-
     def handle(self, events: list[Any]) -> None:
-        """Allocate blocks; all who ask in a turn share one reservation."""
+        """Have the controller reserve a block for each request."""
         for event in events:
-            for effect in self._machine.handle(event):
-                if isinstance(effect, ReserveIds):
-                    on_reply = partial(self._on_reserved, effect.token)
-                    self.host.controller.ask(on_reply, ReserveProducerIds, effect.count, self._at_least)
-                else:
-                    self.host.answer(effect)
+            self.host.controller.ask(partial(self._answer, event.request_id), ReserveProducerIds, BLOCK_SIZE)
 
-    def _on_reserved(self, token: int, reply: Any) -> None:  # noqa: ANN401 - ProducerIdsReserved, or None
+    def _answer(self, request_id: int, reply: Any) -> None:  # noqa: ANN401 - ProducerIdsReserved, or None
         if reply is None:
-            self.post(IdsNotReserved(token, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-        elif reply.error_code is not ErrorCode.NONE:
-            self.post(IdsNotReserved(token, reply.error_code))
+            self.host.answer(BlockAllocated(request_id, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         else:
-            self.post(IdsReserved(token, reply.first_id))
+            self.host.answer(BlockAllocated(request_id, reply.error_code, reply.first_id, reply.count))

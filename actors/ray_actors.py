@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import ray
 
+from eagleray.actors.broker_logs import log_all, open_log
 from eagleray.actors.machines import keep_copies
 from eagleray.actors.memory import collect_garbage_rarely, keep_freed_memory
 from eagleray.actors.node import Node
-from eagleray.actors.settings import spare_workers_config
-from eagleray.actors.spare_workers import RayWorkers, SpareWorkers
 from eagleray.broker.controller.nodes import PlannedNode, Role
 
 if TYPE_CHECKING:
     from eagleray.actors.supervision import ClusterSpec
+
+_log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 0.02
+_UNREACHABLE_S: Final = 5.0
+"""How long a controller's port cannot be reached before that is why a node does not join."""
 
 
 class NodeActor:
@@ -28,15 +34,19 @@ class NodeActor:
     async def __init__(self, cluster: ClusterSpec, planned: PlannedNode) -> None:  # type: ignore[misc] # Ray awaits it
         from eagleray.actors.supervision import RaySupervisor  # noqa: PLC0415 - supervision starts these classes
 
+        spec = cluster.node(planned)
+        log_all(open_log(spec.data_dir, spec.node_id))
         os.makedirs(cluster.data_dir, exist_ok=True)
         keep_copies(cluster.data_dir, cluster.machines, cluster.token)
         collect_garbage_rarely()
         keep_freed_memory()
         self._supervisor = RaySupervisor(cluster)
-        self._node = Node(cluster.node(planned), self._supervisor)
-        await self._node.start()
-        spares = SpareWorkers(RayWorkers, spare_workers_config(cluster.settings).spare_worker_processes)
-        self._keeping_spares = asyncio.create_task(spares.keep(self._node))
+        self._node = Node(spec, self._supervisor)
+        try:
+            await self._node.start()
+        except BaseException as error:
+            _log.critical("node %s cannot start", spec.node_id, exc_info=error)
+            raise
 
     async def attach(self) -> int:
         """Begin a session of the Ray lane."""
@@ -58,14 +68,25 @@ class NodeActor:
         """What nodes of this cluster are started with."""
         return self._supervisor.cluster
 
+    async def joined(self) -> str | None:
+        """Answer once the node has registered, or with the reason where it cannot reach the controller's port."""
+        unreachable_s = 0.0
+        while not self._node.is_registered:
+            why = self._node.controller.why_unreachable()
+            unreachable_s = 0.0 if why is None else unreachable_s + _LOOK_S
+            if unreachable_s >= _UNREACHABLE_S:
+                return why
+            await asyncio.sleep(_LOOK_S)
+        return None
+
     async def describe(self) -> dict[str, Any]:
         """What a status shows of this node."""
         return self._node.describe()
 
     async def stop(self) -> None:
         """Put everything away, and end for good: whoever asked may end before it can see to that."""
-        self._keeping_spares.cancel()
         await self._node.close()
+        _log.info("node %s has stopped", self._node.spec.node_id)
         ray.actor.exit_actor()  # type: ignore[no-untyped-call] # Ray has not typed it
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -34,6 +35,7 @@ from eagleray.broker.replication.events import (
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.replica import PartitionReplica
+from eagleray.broker.runtime.deadlines import NEVER_MS, Deadlines
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +44,20 @@ _EARLY_PUSH_MS: Final = 500
 
 
 _OPENING_MS: Final = 20
-"""How long a tick goes on to open logs for which nobody waits."""
+"""How long logs that no client waits for are opened without a break."""
+
+_BREAK_MS: Final = 50
+"""How long the rest waits then, what failed before it is tried again, and the logs between two steps of their care."""
+
+
+class _Chore(enum.Enum):
+    """What there is to do because time has passed."""
+
+    OPEN = enum.auto()
+    FORGET_EARLY = enum.auto()
+    LOOK_AFTER_LEADERS = enum.auto()
+    BEAT = enum.auto()
+    LOOK_AFTER_LOGS = enum.auto()
 
 
 class LeadingRole(Protocol):
@@ -68,7 +83,7 @@ class Replicas:
     acknowledge. A log of a user's partition is opened when the node is to keep it. One of an internal topic, of which
     there are many that are never used, is opened when it has files, somebody writes to it, a leader pushes to it, or a
     replica of it has to catch up; the last is done little by little, as there may be hundreds. What cannot be opened is
-    tried again with every tick.
+    tried again soon.
     A log that fails gives up this life of the node, and so does one that its disk has damaged; the next life tells what
     that costs (`Failures`), and the other partitions have lost nothing by it. What is damaged is dropped as soon as
     nobody counts on it any more, and copied anew from the leader.
@@ -78,7 +93,12 @@ class Replicas:
         self._host = host
         self._is_lazy = is_lazy
         self._config = replication_config(host.spec.settings)
-        self.logs = Logs(host.spec.data_dir, host.spec.settings, host.disk)
+        self._deadlines: Deadlines[_Chore] = Deadlines(self._set_timer)
+        self._leader_deadlines: Deadlines[TopicPartition] = Deadlines(
+            partial(self._deadlines.set_by, _Chore.LOOK_AFTER_LEADERS)
+        )
+        self._rested_ms = 0
+        self.logs = Logs(host.spec.data_dir, host.spec.settings, host.disk, on_due=self._logs_are_due)
         self._heartbeats = Heartbeats(host, self._config, self._hand_over)
         self._roles: dict[str, LeadingRole] = {}
         self._role_of_others: LeadingRole | None = None
@@ -119,12 +139,14 @@ class Replicas:
         self._replicas.clear()
         self._early.clear()
         self._heartbeats.begin_life()
+        self._set_heartbeat()
         return self.failures.lost(self._host.image, self._host.now_ms())
 
     def metadata_changed(self, previous: MetadataImage) -> None:
         """Keep what this node is to keep, at the epochs that it is to keep it, and let go of the rest."""
         image = self._host.image
         self._heartbeats.are_needed = has_several_machines(image)
+        self._set_heartbeat()
         kept = {
             partition: state for partition in image.kept_by(self._host.spec.node_id) if (state := image.find(partition))
         }
@@ -157,10 +179,14 @@ class Replicas:
     def _begin_if_due(self, partition: TopicPartition, state: PartitionImage) -> None:
         if not self._is_lazy(partition.topic) or self.logs.has_files(partition):
             if not self._try_to_begin(partition):
-                self._unopened[partition] = None
+                self._open_later(partition)
         elif state.leader == self._host.spec.node_id and self._has_to_catch_up(state):
             # Making a log takes as long as a hundred writes to it, and there is no hurry.
-            self._unopened[partition] = None
+            self._open_later(partition)
+
+    def _open_later(self, partition: TopicPartition) -> None:
+        self._unopened[partition] = None
+        self._deadlines.set_by(_Chore.OPEN, self._host.steady_ms() + _BREAK_MS)
 
     def _has_to_catch_up(self, state: PartitionImage) -> bool:
         """Whether somebody is there who is not in sync: also with an empty log, it has to be told so to be."""
@@ -186,7 +212,13 @@ class Replicas:
             self.failures.forget(partition)
         log = self.logs.open(partition, topic.configs, topic.topic_id, now_ms=host.now_ms())
         replica = PartitionReplica(
-            partition, host.spec.node_id, host.incarnation, log, lease=self.lease, config=self._config
+            partition,
+            host.spec.node_id,
+            host.incarnation,
+            log,
+            lease=self.lease,
+            config=self._config,
+            deadlines=self._leader_deadlines,
         )
         self._replicas[partition] = replica
         self._unopened.pop(partition, None)
@@ -284,6 +316,7 @@ class Replicas:
                 self._post.answer(push.leader, answer)
             else:
                 self._early.append((until_ms, push))
+                self._deadlines.set_by(_Chore.FORGET_EARLY, until_ms)
 
     def _take_push(self, push: Push, now_ms: int) -> PushAnswered | None:
         replica = self._replicas.get(push.partition)
@@ -357,25 +390,65 @@ class Replicas:
 
     # Time
 
-    def tick(self) -> None:
-        """Let leaders look after time, try again what could not be opened, beat, and keep the logs in order."""
+    def _set_timer(self, due_ms: int) -> None:
+        self._host.timer.set(self.on_due, due_ms)
+
+    def _set_heartbeat(self) -> None:
+        self._deadlines.set(_Chore.BEAT, self._heartbeats.next_due_ms)
+
+    def _logs_are_due(self, due_ms: int) -> None:
+        """Look after the logs when it is time, and not before they have rested from the last step."""
+        if due_ms >= NEVER_MS:
+            return
         host = self._host
-        steady_ms = host.steady_ms()
-        if self._early:
-            self._early = [(until_ms, push) for until_ms, push in self._early if until_ms > steady_ms]
-        self._open_some(steady_ms)
-        for partition, leader in [*self._led.items()]:
-            if not leader.is_alone:
+        steady_ms = host.steady_ms() + max(due_ms - host.now_ms(), 0)
+        self._deadlines.set_by(_Chore.LOOK_AFTER_LOGS, max(steady_ms, self._rested_ms))
+
+    def on_due(self) -> None:
+        """Do what is due: let leaders look after time, open what could not be opened, beat, keep the logs in order."""
+        steady_ms = self._host.steady_ms()
+        for chore in self._deadlines.take_due(steady_ms):
+            match chore:
+                case _Chore.OPEN:
+                    self._open_some(steady_ms)
+                case _Chore.FORGET_EARLY:
+                    self._forget_early(steady_ms)
+                case _Chore.LOOK_AFTER_LEADERS:
+                    self._look_after_leaders(steady_ms)
+                case _Chore.BEAT:
+                    self._heartbeats.beat(steady_ms, self._resigned)
+                    self._set_heartbeat()
+                case _Chore.LOOK_AFTER_LOGS:
+                    self._look_after_logs(steady_ms)
+        self._set_timer(self._deadlines.next_due_ms)
+
+    def _forget_early(self, steady_ms: int) -> None:
+        self._early = [(until_ms, push) for until_ms, push in self._early if until_ms > steady_ms]
+        for until_ms, _ in self._early:
+            self._deadlines.set_by(_Chore.FORGET_EARLY, until_ms)
+
+    def _look_after_leaders(self, steady_ms: int) -> None:
+        for partition in self._leader_deadlines.take_due(steady_ms):
+            leader = self._led.get(partition)
+            if leader is not None and not leader.is_alone:
                 self._tell(partition, lambda leader: leader.tick(steady_ms))
-        self._heartbeats.tick(steady_ms, self._resigned)
-        if not self.loading:
-            failed = self.logs.housekeep(host.now_ms())
-            if failed is not None:
-                self.failed(failed)
-            self.logs.bookmark(host.now_ms())
-            damaged = self.logs.scrub(host.now_ms())
-            if damaged is not None:
-                self.damaged(damaged)
+        self._deadlines.set(_Chore.LOOK_AFTER_LEADERS, self._leader_deadlines.next_due_ms)
+
+    def _look_after_logs(self, steady_ms: int) -> None:
+        """Do a step of what is due for the logs, unless one of them is read off the loop."""
+        self._rested_ms = steady_ms + _BREAK_MS
+        if self.loading:
+            self._deadlines.set(_Chore.LOOK_AFTER_LOGS, self._rested_ms)
+            return
+        now_ms = self._host.now_ms()
+        failed = self.logs.housekeep(now_ms)
+        if failed is not None:
+            self.failed(failed)
+        self.logs.bookmark(now_ms)
+        damaged = self.logs.scrub(now_ms)
+        if damaged is not None:
+            self.damaged(damaged)
+        self._logs_are_due(self.logs.next_due_ms)
 
     def _open_some(self, steady_ms: int) -> None:
         """Open what is to be opened, for as long as others can wait; what fails is tried again after the rest."""
@@ -384,7 +457,9 @@ class Replicas:
             if not self._try_to_begin(partition):
                 self._unopened[partition] = None
             if self._host.steady_ms() - steady_ms >= _OPENING_MS:
-                return
+                break
+        if self._unopened:
+            self._deadlines.set_by(_Chore.OPEN, self._host.steady_ms() + _BREAK_MS)
 
     def _resigned(self) -> list[Resigned]:
         return [replica.resigned for replica in self._replicas.values() if replica.resigned is not None]
@@ -394,6 +469,7 @@ class Replicas:
         if leader is not None and leader.leader_epoch == asked.leader_epoch:
             self._resign(asked.partition)
             self._heartbeats.hurry()
+            self._set_heartbeat()
 
     def close(self) -> None:
         """Close the logs."""

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar, get_origin, get_type_hints
 
 import msgspec
+from msgspec.structs import replace
 
-from eagleray.actors.spare_workers import SpareWorkersConfig
 from eagleray.actors.wire.config import ListenerConfig
 from eagleray.broker.controller.config import ControllerConfig
-from eagleray.broker.controller.topic_configs import TopicConfig, text_of
+from eagleray.broker.controller.topic_configs import TopicConfig, described_topic_settings, text_of
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.log import InvalidConfig, LogConfig
 from eagleray.broker.log.config import CONFIG_KEYS
 from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.replication.config import ReplicationConfig
+from eagleray.broker.settings import Changed, Described, described
 from eagleray.broker.transactions.config import CoordinatorConfig
 
 Config = TypeVar("Config", bound=msgspec.Struct)
@@ -28,7 +29,6 @@ COMPONENTS: Final[tuple[type[msgspec.Struct], ...]] = (
     ReplicationConfig,
     QuorumConfig,
     ListenerConfig,
-    SpareWorkersConfig,
 )
 """What has settings of a cluster, but for the logs."""
 
@@ -39,6 +39,33 @@ def _keys_of(component: type[msgspec.Struct]) -> dict[str, str]:
 
 CLUSTER_KEYS: Final = frozenset(key for component in COMPONENTS for key in _keys_of(component)) | CONFIG_KEYS
 """Every setting that a cluster may be started with; those of logs are the defaults of topics."""
+
+
+ALIASES: Final = {"transactional.id.timeout.ms": "transactional.id.expiration.ms"}
+"""Older names of settings, and those that they have now."""
+
+
+def canonical(settings: Mapping[str, str]) -> dict[str, str]:
+    """Give settings the names that they have now; InvalidConfig where both names are given and do not agree."""
+    for older, now in ALIASES.items():
+        if older in settings and settings.get(now, settings[older]) != settings[older]:
+            raise InvalidConfig(
+                f"{older} is {settings[older]!r} and {now} is {settings[now]!r}, but both are the same setting; "
+                f"expected {now} alone"
+            )
+    return {ALIASES.get(key, key): text for key, text in settings.items()}
+
+
+def described_cluster_settings() -> dict[str, Described]:
+    """Every setting of a cluster by name, with its meaning and the rest; those of logs are what topics begin with."""
+    own = {each.key: each for component in COMPONENTS for each in described(component).values()}
+    topic = described_topic_settings()
+    inherited = {key: _at_start(topic[key]) for key in CONFIG_KEYS}
+    return dict(sorted((own | inherited).items()))
+
+
+def _at_start(each: Described) -> Described:
+    return replace(each, setting=replace(each.setting, changed=Changed.AT_START))
 
 
 def coordinator_config(settings: Mapping[str, str]) -> CoordinatorConfig:
@@ -71,13 +98,9 @@ def listener_config(settings: Mapping[str, str]) -> ListenerConfig:
     return _parse(ListenerConfig, settings)
 
 
-def spare_workers_config(settings: Mapping[str, str]) -> SpareWorkersConfig:
-    """What the settings say about processes that are kept ready."""
-    return _parse(SpareWorkersConfig, settings)
-
-
 def check_settings(settings: Mapping[str, str]) -> None:
     """Raise InvalidConfig for a setting that is unknown, not of its type or out of its range."""
+    settings = canonical(settings)
     for key in settings:
         if key not in CLUSTER_KEYS:
             nearest = difflib.get_close_matches(key, sorted(CLUSTER_KEYS), n=1)
@@ -108,6 +131,7 @@ def _value_of(text: str, wanted: Any) -> Any:  # noqa: ANN401 - a field's type, 
 def _parse(component: type[Config], settings: Mapping[str, str]) -> Config:
     fields: dict[str, Any] = {}
     types = get_type_hints(component)
+    settings = canonical(settings)
     for key, field in _keys_of(component).items():
         if key in settings:
             try:
@@ -115,7 +139,4 @@ def _parse(component: type[Config], settings: Mapping[str, str]) -> Config:
             except msgspec.ValidationError:
                 expected = "true or false" if types[field] is bool else "a whole number"
                 raise InvalidConfig(f"{key} is {settings[key]!r}; expected {expected}") from None
-    try:
-        return component(**fields)
-    except ValueError as error:
-        raise InvalidConfig(str(error)) from None
+    return component(**fields)

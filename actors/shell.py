@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.disk import Disk
 from eagleray.actors.lanes.peers import Peers
+from eagleray.actors.node_timer import NodeTimer
 from eagleray.actors.spec import NodeSpec
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import PlannedNode, Role
 from eagleray.broker.messages import Message
+from eagleray.broker.runtime.deadlines import NEVER_MS
 
 if TYPE_CHECKING:
     from eagleray.actors.replicas import Replicas
@@ -41,6 +43,7 @@ class Host(Protocol):
     spec: NodeSpec
     supervisor: Supervisor
     loop: asyncio.AbstractEventLoop
+    timer: NodeTimer
     peers: Peers
     controller: ControllerFinder
     image: MetadataImage
@@ -83,9 +86,13 @@ class Shell(ABC):
     """
 
     role: ClassVar[Role]
+    rest_ms: ClassVar[int] = 0
+    """How long after it was called because of the time it is not called so again."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self._of_wall_clock = NEVER_MS, NEVER_MS
+        self._rested_ms = 0
         self._events: list[Any] = []
         self._is_scheduled = False
         self.turns = 0
@@ -105,6 +112,7 @@ class Shell(ABC):
         self.events += len(events)
         try:
             self.handle(events)
+            self.set_timer()
         except Exception as error:  # noqa: BLE001 - the state may be anything now
             self.host.fail(error)
 
@@ -115,8 +123,35 @@ class Shell(ABC):
     def metadata_changed(self, previous: MetadataImage) -> None:  # noqa: B027 - not every role needs it
         """Take note that `host.image` is another one now."""
 
-    def tick(self) -> None:  # noqa: B027 - not every role needs it
-        """Take note that time has passed; called every 50 ms or so."""
+    # Time
+
+    def next_due_ms(self) -> int:
+        """When it has something to do though nothing happens, by the steady clock; NEVER_MS where it has not."""
+        return NEVER_MS
+
+    def on_due(self) -> None:  # noqa: B027 - not every role needs it
+        """Do what is due by now."""
+
+    def set_timer(self) -> None:
+        """Have the node's timer ring when something is due; called after each turn."""
+        self.host.timer.set(self._ring, max(self.next_due_ms(), self._rested_ms))
+
+    def _ring(self) -> None:
+        self._of_wall_clock = NEVER_MS, NEVER_MS
+        self._rested_ms = self.host.steady_ms() + self.rest_ms
+        self.on_due()
+        self.set_timer()
+
+    def _steady(self, due_ms: int) -> int:
+        """Give the time by the steady clock at which the time of day is due, unless that is set meanwhile.
+
+        One that was set forward is noticed at what was the right time before; one that was set back lets the role wait.
+        """
+        if due_ms == NEVER_MS:
+            return NEVER_MS
+        if due_ms != self._of_wall_clock[0]:
+            self._of_wall_clock = due_ms, self.host.steady_ms() + due_ms - self.host.now_ms()
+        return self._of_wall_clock[1]
 
     def close(self) -> None:  # noqa: B027 - not every role needs it
         """Put everything away: the process ends in good order."""

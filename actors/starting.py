@@ -10,12 +10,13 @@ from typing import Any, Final
 
 import ray
 
-from eagleray.actors.contact import Contact
+from eagleray.actors.cluster_credentials import ClusterCredentials
 from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.disk import DirectoryLock, PartitionLocked
 from eagleray.actors.embedded_ray import address_of_this_node
 from eagleray.actors.finding import find_cluster
-from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
+from eagleray.actors.joining import Joining, Progress, all_of, say_nothing
+from eagleray.actors.lanes.peers import HOW_TO_REACH, Lane, Peers, Unanswered, Unreachable
 from eagleray.actors.machines import (
     CannotStart,
     Machine,
@@ -52,8 +53,8 @@ _DESCRIBE_S: Final = 3.0
 _START_S: Final = 150.0
 _COORDINATORS: Final = 4
 
-EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - whoever asks for it gets it
-"""To listen at these is to listen at every address of the machine; nobody can connect to them from elsewhere."""
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - a user who asks for it gets it
+"""To listen at these is to listen at every address of the machine; no client can connect to them from elsewhere."""
 
 
 def plan_of(
@@ -62,7 +63,7 @@ def plan_of(
     """The nodes of a layout, `separate` or `colocated`.
 
     By default there is a leader for each core, and in the separate layout a coordinator for each, up to four: one
-    coordinator alone leaves cores idle while everybody waits for it.
+    coordinator alone leaves cores idle while all others wait for it.
     """
     cores = len(os.sched_getaffinity(0))
     count = leaders if leaders is not None else cores
@@ -100,7 +101,8 @@ async def start_cluster(
     advertised_host: str | None = None,
     port: int = 0,
     port_range: PortRange | None = None,
-) -> Contact:
+    progress: Progress = say_nothing,
+) -> ClusterCredentials:
     """Start the nodes of a cluster with what its data directory holds; return when all have joined.
 
     They run on this Ray node alone, or on so many `machines`, each with the nodes of the layout; then `data_dir` is a
@@ -109,7 +111,7 @@ async def start_cluster(
     default that of their machine; `advertised_host` is what clients and other nodes are told, by default the same, or
     the machine's where nodes listen at every address. `port` is where the bootstrap node of each machine listens; with
     0 it is the one of its last life, or any that is free. `port_range` is where the others listen, and those too where
-    they have no port of their own.
+    they have no port of their own. `progress` is told what is being done. On failure: CannotStart, with the cause.
     """
     check_settings(settings)
     _check_enough(port_range, len(layout))
@@ -133,23 +135,52 @@ async def start_cluster(
         port_range=None if port_range is None else (port_range.low, port_range.high),
     )
     supervisor = RaySupervisor(spec)
-    # All at once: the nodes wait for the controller to know them, and starting processes takes the longest.
-    supervisor.start_nodes(plan)
-    peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=Lane.RAY)
-    controller = ControllerFinder(peers, spec.controllers)
+    joining = Joining(supervisor, progress)
+    progress(_described(len(plan), len(chosen)))
     try:
+        supervisor.start_first(plan[0])
+    except ValueError as error:
+        # Another program has started it since it was looked for, and the cluster is that program's to stop.
+        raise _name_taken(name) from error
+    try:
+        # All at once: the nodes wait for the controller to know them, and starting processes takes the longest.
+        supervisor.start_nodes(plan[1:])
         async with asyncio.timeout(_START_S):
-            planned = await announce(controller, plan)
-            supervisor.start_nodes(tuple(node for node in planned if node not in plan))
-            await until_joined(supervisor, tuple(node for node in planned if node.machine not in without))
-            return await find_cluster(name)
+            await _bring_up(joining, supervisor, plan, without)
+            return await find_cluster(name, lane)
     except BaseException as error:
-        supervisor.stop_nodes(tuple(node.node_id for node in plan))
+        _stop_all(supervisor, plan)
         if isinstance(error, TimeoutError):
-            raise CannotStart(
-                f"the nodes have not all come up within {_START_S:g} s; the logs of their Ray workers say why"
-            ) from error
+            raise CannotStart(joining.not_in_time(_START_S)) from error
+        if isinstance(error, Unreachable):
+            raise CannotStart(f"{error}: {HOW_TO_REACH}") from error
         raise
+
+
+def _described(nodes: int, machines: int) -> str:
+    where = "" if machines == 1 else f" on {machines} machines"
+    return f"1 node{where}" if nodes == 1 else f"{nodes} nodes{where}"
+
+
+async def _bring_up(
+    joining: Joining, supervisor: RaySupervisor, plan: tuple[PlannedNode, ...], without: Sequence[str]
+) -> None:
+    """Have the controller know the nodes, and wait for all of them; the first that cannot start ends it."""
+    spec = supervisor.cluster
+    peers = Peers(token=spec.token, actor_of=supervisor.actor_of, lane=Lane.RAY)
+
+    def awaited(nodes: Iterable[PlannedNode]) -> tuple[PlannedNode, ...]:
+        return tuple(node for node in nodes if node.machine not in without)
+
+    async def plan_them() -> None:
+        planned = await announce(ControllerFinder(peers, spec.controllers), plan)
+        more = tuple(node for node in planned if node not in plan)
+        supervisor.start_nodes(more)
+        await joining.until_joined(awaited(more))
+
+    try:
+        # Side by side: it may be the controller that cannot start.
+        await all_of(joining.until_joined(awaited(plan)), plan_them())
     finally:
         peers.close()
 
@@ -210,13 +241,17 @@ def _check_is_free(name: str, data_dir: str, locks: list[str]) -> None:
     except OSError as error:
         raise CannotStart(f"the data directory {data_dir} cannot be used: {error}; choose another") from error
     if running_nodes(name):
-        raise CannotStart(
-            f"a cluster named {name!r} is running on this Ray cluster already; connect to it, or choose another name"
-        )
+        raise _name_taken(name)
+
+
+def _name_taken(name: str) -> CannotStart:
+    return CannotStart(
+        f"a cluster named {name!r} is running on this Ray cluster already; connect to it, or choose another name"
+    )
 
 
 class PlanChanged(Exception):
-    """Somebody else has changed which nodes there are to be; look again, and decide again."""
+    """Another call has changed which nodes there are to be; look again, and decide again."""
 
 
 async def announce(
@@ -242,13 +277,6 @@ async def announce(
             return answer.nodes
 
 
-async def until_joined(supervisor: RaySupervisor, planned: tuple[PlannedNode, ...]) -> None:
-    """Wait until every node has registered in this life of the cluster."""
-    for node in planned:
-        while not (await supervisor.actor_of(node.node_id).describe.remote())["registered"]:
-            await asyncio.sleep(_RETRY_S)
-
-
 async def describe_nodes(name: str, image: MetadataImage) -> list[dict[str, Any]]:
     """What each node says about itself, in the order of their numbers; of one that does not answer, only its number."""
 
@@ -272,4 +300,10 @@ async def describe_nodes(name: str, image: MetadataImage) -> list[dict[str, Any]
 def stop_cluster(name: str, image: MetadataImage) -> None:
     """Stop every node in good order, those that others ask last; also nodes that the image does not know of."""
     supervisor = RaySupervisor(ClusterSpec(name=name, data_dir="", host="", token=b"", settings={}))
-    supervisor.stop_nodes(tuple(sorted({*image.plan, *running_nodes(name)}, reverse=True)))
+    _stop_all(supervisor, image.plan.values())
+
+
+def _stop_all(supervisor: RaySupervisor, known: Iterable[PlannedNode]) -> None:
+    """Stop these nodes and all others of the cluster, such as those that the controller has started by itself."""
+    node_ids = {*(node.node_id for node in known), *running_nodes(supervisor.cluster.name)}
+    supervisor.stop_nodes(tuple(sorted(node_ids, reverse=True)))

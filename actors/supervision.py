@@ -31,11 +31,17 @@ _log = logging.getLogger(__name__)
 _CONCURRENT_CALLS: Final = 1000
 _STOP_S: Final = 10.0
 _ACTOR_NAME: Final = "node-"
+_NAMESPACE: Final = "eagleray-"
 
 
 def namespace_of(cluster: str) -> str:
     """The Ray namespace that a cluster's actors live in."""
-    return f"eagleray-{cluster}"
+    return f"{_NAMESPACE}{cluster}"
+
+
+def clusters_in(namespaces: Iterable[str]) -> tuple[str, ...]:
+    """The names of the clusters whose actors live in some of these namespaces of a Ray cluster."""
+    return tuple(sorted({each.removeprefix(_NAMESPACE) for each in namespaces if each.startswith(_NAMESPACE)}))
 
 
 def actor_name(node_id: int) -> str:
@@ -108,19 +114,26 @@ class RaySupervisor:
     def start_nodes(self, nodes: tuple[PlannedNode, ...]) -> None:
         """Start nodes side by side, and do not wait for them."""
         for node in nodes:
-            actor_class = ray.remote(ray_actors.class_of(node.roles))
-            self._handles[node.node_id] = actor_class.options(
-                name=actor_name(node.node_id),
-                namespace=self._namespace,
-                lifetime="detached",
-                get_if_exists=True,
-                max_restarts=-1,
-                max_task_retries=0,
-                max_concurrency=_CONCURRENT_CALLS,
-                num_cpus=0,
-                resources=self.cluster.machine_of(node).resources,
-                enable_task_events=False,
-            ).remote(self.cluster, node)
+            self._start(node, get_if_exists=True)
+
+    def start_first(self, node: PlannedNode) -> None:
+        """Start the node with which a cluster begins; raises ValueError where its actor is there, of another start."""
+        self._start(node, get_if_exists=False)
+
+    def _start(self, node: PlannedNode, *, get_if_exists: bool) -> None:
+        actor_class = ray.remote(ray_actors.class_of(node.roles))
+        self._handles[node.node_id] = actor_class.options(
+            name=actor_name(node.node_id),
+            namespace=self._namespace,
+            lifetime="detached",
+            get_if_exists=get_if_exists,
+            max_restarts=-1,
+            max_task_retries=0,
+            max_concurrency=_CONCURRENT_CALLS,
+            num_cpus=0,
+            resources=self.cluster.machine_of(node).resources,
+            enable_task_events=False,
+        ).remote(self.cluster, node)
 
     def stop_nodes(self, node_ids: tuple[int, ...]) -> None:
         """Let nodes put everything away, then end them for good; one that does not answer is ended all the same."""

@@ -52,6 +52,7 @@ class TransactionCoordinatorShell(Shell):
     """
 
     role: ClassVar = Role.COORDINATOR
+    rest_ms: ClassVar = 50
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -172,7 +173,11 @@ class TransactionCoordinatorShell(Shell):
         self._marker_manager = self._nearest(Role.MARKERS)
         self._topic.metadata_changed()
 
-    def tick(self) -> None:
+    def next_due_ms(self) -> int:
+        """When the machine has something to do, or what waits for the lease may be taken."""
+        return self._topic.next_due_ms or self._steady(self._machine.next_due_ms)
+
+    def on_due(self) -> None:
         """Let the machine look after time, and take what has waited for the lease."""
         self.handle([Tick()])
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from rich.console import Console
 
 from benchmarks.report import Row, measure, rounds_table
-from eagleray.client.partitioner import partition_for_key
+from eagleray.client.producer.partitioner import partition_for_key
 from eagleray.pipelines.columnar import RecordColumns, Rows, decode, encode
-from eagleray.pipelines.columnar.schema import HEADERS
+from eagleray.pipelines.columnar.headers import HEADERS
 from eagleray.protocol.records import BatchBuilder, CompressionType, NewRecord, RecordBatch, build_batch, split_batches
 
 ROWS = 20_000

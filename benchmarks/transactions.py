@@ -25,7 +25,7 @@ from benchmarks.report import print_table
 from eagleray import aio
 from eagleray.broker.transactions.events import InitProducerId
 from eagleray.cli.bench_load import Bench, Load, Report
-from eagleray.client.producer import AsyncProducer
+from eagleray.client.producer.producer import AsyncProducer
 
 SECONDS = 8.0
 CLIENT_PROCESSES = 8

@@ -1,37 +1,70 @@
 """Regular expressions that clients bring: of topics that they subscribe to, of transactions that they look for.
 
-Kafka takes RE2's language, in which every expression is matched in linear time. Python's own matcher tries one way
-after the other, may take for ever over it, and nobody can interrupt it. So expressions are read here (`pattern_syntax`)
-and made into automatons (`pattern_automaton`); Python decides only whether an expression is one, and which single
-characters a piece of it stands for. What RE2 has not is refused here as well.
+The language and the matcher are RE2's, as in Kafka: a name is read once, whatever the expression, and the memory of an
+expression is bounded. Python's own matcher can be kept busy for ever by a client.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
-from eagleray.broker.pattern_automaton import Automaton
-from eagleray.broker.pattern_syntax import BadPattern, parse
+import re2
 
-__all__ = ["LONGEST_PATTERN", "BadPattern", "compile_pattern", "matching"]
+__all__ = ["LONGEST_PATTERN", "BadPattern", "Pattern", "compile_pattern", "matching"]
 
 LONGEST_PATTERN: Final = 1024
+_MOST_MEMORY_BYTES: Final = 1 << 20
+"""For one expression; re2 keeps the last 128."""
 
 
-@lru_cache(maxsize=256)
-def compile_pattern(pattern: str) -> Automaton:
+class BadPattern(ValueError):
+    """A regular expression that cannot be used; the message says why, for the client to read."""
+
+
+class Pattern:
+    """A regular expression that is ready for use."""
+
+    __slots__ = ("_matcher",)
+
+    def __init__(self, pattern: str) -> None:
+        """Compile an expression. Raises BadPattern."""
+        try:
+            self._matcher = re2.compile(pattern, _OPTIONS)
+        except re2.error as error:
+            raise BadPattern(error.args[0].decode(errors="replace")) from None
+
+    def describes(self, text: str) -> bool:
+        """Say whether a text is what the expression describes, from its first character to its last."""
+        return self._matcher.fullmatch(text) is not None
+
+
+def compile_pattern(pattern: str) -> Pattern:
     """Make a regular expression ready for use. Raises BadPattern."""
     if len(pattern) > LONGEST_PATTERN:
         raise BadPattern(f"it has {len(pattern)} characters, and {LONGEST_PATTERN} are the most")
-    try:
-        return Automaton(parse(pattern))
-    except RecursionError:
-        raise BadPattern("its groups are nested too deeply") from None
+    return Pattern(pattern)
 
 
 def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
-    """Return those names that a regular expression describes from the first character to the last."""
-    fits = compile_pattern(pattern).describes
-    return frozenset(name for name in names if fits(name))
+    """Return those names that a regular expression describes; one that cannot be used describes none, as in Kafka.
+
+    A coordinator refuses such an expression when a member brings it, but may find it in a log that another one wrote.
+    """
+    try:
+        compiled = compile_pattern(pattern)
+    except BadPattern:
+        return frozenset()
+    return frozenset(filter(compiled.describes, names))
+
+
+def _make_options() -> re2.Options:
+    options = re2.Options()
+    options.max_mem = _MOST_MEMORY_BYTES
+    # An error goes to the client that brought the expression, not to the log of this process.
+    options.log_errors = False
+    options.never_capture = True
+    return options
+
+
+_OPTIONS: Final = _make_options()

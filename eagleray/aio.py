@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from eagleray.actors.embedded_ray import EmbeddedRay
-from eagleray.actors.growing import add_machine
 from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.starting import describe_nodes, stop_cluster
+from eagleray.client.admin.admin import AsyncAdmin as Admin
 from eagleray.client.cluster import AsyncCluster
-from eagleray.connecting import DEFAULT_NAME, StartOptions, join_ray, open_client, start_nodes
+from eagleray.client.consumer.consumer import AsyncConsumer as Consumer
+from eagleray.client.producer.batches import Delivery
+from eagleray.client.producer.branches import AsyncTransaction as Transaction
+from eagleray.client.producer.branches import BranchToken, BranchWriter, SealedBranch
+from eagleray.client.producer.producer import AsyncProducer as Producer
+from eagleray.client.settings import LaneName, StartSettings
+from eagleray.connecting import (
+    StartOptions,
+    add_machine,
+    check_lane,
+    join_ray,
+    join_ray_of,
+    open_client,
+    open_located,
+    require_ray,
+    start_nodes,
+)
+from eagleray.locating import DEFAULT_NAME, check_ray, locate
+from eagleray.location import check_name
+
+__all__ = [
+    "Admin",
+    "BranchToken",
+    "BranchWriter",
+    "Cluster",
+    "Consumer",
+    "Delivery",
+    "Producer",
+    "SealedBranch",
+    "Transaction",
+    "connect",
+    "start",
+]
 
 
 class Cluster(AsyncCluster):
@@ -24,7 +57,9 @@ class Cluster(AsyncCluster):
     Owns: the lanes to the nodes, and, where it was started here, the cluster itself, which `close` stops.
     """
 
-    def __init__(self, name: str, cluster: AsyncCluster, peers: Peers, ray: EmbeddedRay, *, is_ours: bool) -> None:
+    def __init__(
+        self, name: str, cluster: AsyncCluster, peers: Peers, ray: EmbeddedRay | None, *, is_ours: bool
+    ) -> None:
         super().__init__(cluster.runtime)
         self.name = name
         self._peers = peers
@@ -34,11 +69,13 @@ class Cluster(AsyncCluster):
 
     async def nodes(self) -> list[dict[str, Any]]:
         """Return what each node says about itself: its roles, its process, where it listens."""
+        require_ray(self._ray, "describing the nodes")
         await self.runtime.view.refreshed()
         return await describe_nodes(self.name, self.runtime.view.image)
 
     async def add_machine(self, address: str, *, wait_s: float = 0.0) -> tuple[int, ...]:
         """Let the cluster have nodes on one Ray node more; `eagleray.Cluster.add_machine` says how."""
+        require_ray(self._ray, "adding a machine")
         return await add_machine(self.name, address, wait_s=wait_s)
 
     async def close(self) -> None:
@@ -50,7 +87,8 @@ class Cluster(AsyncCluster):
         self._peers.close()
         if self._is_ours:
             stop_cluster(self.name, self.runtime.view.image)
-        self._ray.close()
+        if self._ray is not None:
+            self._ray.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -64,27 +102,32 @@ async def start(
     *,
     name: str = DEFAULT_NAME,
     address: str | None = None,
-    config: Mapping[str, str] | None = None,
-    **options: Any,  # noqa: ANN401 - as `eagleray.start` has them
+    config: Mapping[str, str | float | bool] | None = None,
+    **options: Unpack[StartSettings],
 ) -> Cluster:
     """Start a cluster; `eagleray.start` says what the options mean."""
+    check_name(name)
+    made = StartOptions(name=name, data_dir=data_dir, config=config or {}, **options)
+    check_ray(address)
     ray = join_ray(address)
     try:
-        made = StartOptions(name=name, data_dir=data_dir, config=config or {}, **options)
-        contact = await start_nodes(made)
-        peers, cluster = await open_client(name, contact, made.lane)
+        credentials = await start_nodes(made)
+        peers, cluster = await open_client(name, credentials, made.lane)
     except BaseException:
         ray.close()
         raise
     return Cluster(name, cluster, peers, ray, is_ours=True)
 
 
-async def connect(name: str = DEFAULT_NAME, *, address: str | None = "auto", lane: str = "direct") -> Cluster:
-    """Connect to a running cluster by its name."""
-    ray = join_ray(address)
+async def connect(name: str | None = None, *, address: str | None = None, lane: LaneName = "direct") -> Cluster:
+    """Connect to a running cluster; `eagleray.connect` says where it is looked for."""
+    check_lane(lane)
+    location = await asyncio.to_thread(locate, name, address)
+    ray = join_ray_of(location)
     try:
-        peers, cluster = await open_client(name, None, lane)
+        peers, cluster = await open_located(location, lane)
     except BaseException:
-        ray.close()
+        if ray is not None:
+            ray.close()
         raise
-    return Cluster(name, cluster, peers, ray, is_ours=False)
+    return Cluster(location.name, cluster, peers, ray, is_ours=False)

@@ -6,14 +6,26 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from eagleray.actors.embedded_ray import EmbeddedRay
-from eagleray.actors.growing import add_machine
 from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.machines import MachineCount
 from eagleray.actors.starting import describe_nodes, stop_cluster
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.loop_thread import LoopThread
-from eagleray.client.sync import SyncCluster
-from eagleray.connecting import DEFAULT_NAME, StartOptions, join_ray, open_client, start_nodes
+from eagleray.client.settings import LaneName, LayoutName
+from eagleray.client.sync_cluster import SyncCluster
+from eagleray.connecting import (
+    StartOptions,
+    add_machine,
+    check_lane,
+    join_ray,
+    join_ray_of,
+    open_client,
+    open_located,
+    require_ray,
+    start_nodes,
+)
+from eagleray.locating import DEFAULT_NAME, check_ray, locate
+from eagleray.location import check_name
 
 
 class Cluster(SyncCluster):
@@ -30,7 +42,14 @@ class Cluster(SyncCluster):
     """
 
     def __init__(
-        self, name: str, thread: LoopThread, cluster: AsyncCluster, peers: Peers, ray: EmbeddedRay, *, is_ours: bool
+        self,
+        name: str,
+        thread: LoopThread,
+        cluster: AsyncCluster,
+        peers: Peers,
+        ray: EmbeddedRay | None,
+        *,
+        is_ours: bool,
     ) -> None:
         super().__init__(thread, cluster)
         self.name = name
@@ -41,6 +60,7 @@ class Cluster(SyncCluster):
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return what each node says about itself: its roles, its process, where it listens."""
+        require_ray(self._ray, "describing the nodes")
 
         async def describe() -> list[dict[str, Any]]:
             await self._cluster.runtime.view.refreshed()
@@ -52,12 +72,14 @@ class Cluster(SyncCluster):
         """Let the cluster have nodes on one Ray node more, while it runs; return their ids once they have joined.
 
         It is waited for during `wait_s` if it has not joined Ray yet. What there is stays where it is; new partitions
-        may be put there, and those of nodes that are drained. Raises eagleray.actors.machines.CannotAdd.
+        may be put there, and those of nodes that are drained. Raises eagleray.errors.CannotAdd.
         """
+        require_ray(self._ray, "adding a machine")
         return self._thread.run(add_machine(self.name, address, wait_s=wait_s))
 
     def stop(self) -> None:
-        """Stop the cluster for everybody; its data stay where they are."""
+        """Stop the cluster for all programs; its data stay where they are."""
+        require_ray(self._ray, "stopping the cluster")
         stop_cluster(self.name, self._cluster.runtime.view.image)
 
     def close(self) -> None:
@@ -70,7 +92,8 @@ class Cluster(SyncCluster):
         super().close()
         if self._is_ours:
             self.stop()
-        self._ray.close()
+        if self._ray is not None:
+            self._ray.close()
 
     def __enter__(self) -> Self:
         return self
@@ -81,20 +104,24 @@ def start(
     *,
     name: str = DEFAULT_NAME,
     address: str | None = None,
-    layout: str = "separate",
+    layout: LayoutName = "separate",
     leaders: int | None = None,
     coordinators: int | None = None,
     group_coordinators: int = 1,
-    lane: str = "direct",
-    config: Mapping[str, str] | None = None,
+    lane: LaneName = "direct",
+    config: Mapping[str, str | float | bool] | None = None,
     host: str | None = None,
     port: int = 0,
     machines: MachineCount = None,
 ) -> Cluster:
     """Start a cluster with what `data_dir` holds, on the Ray cluster at `address` or on one of its own.
 
+    Where this process has joined a Ray cluster before, the cluster is started there.
+
     `layout` is "separate", with an actor for each role, or "colocated", with an actor for each core that has a share of
     all of them. `config` takes Kafka's settings by their names, such as {"transactional.id.expiration.ms": "3600000"}.
+    `lane` is how nodes reach each other and this program reaches them: "direct", by connections to their ports, or
+    "ray", by actor calls, which are slower.
 
     `machines` is how many nodes of the Ray cluster it is spread over, this one first, or "all"; each has the actors of
     the layout, and a folder in `data_dir` on its own disk. By default there are as many as `data_dir` was used with.
@@ -112,11 +139,13 @@ def start(
         port=port,
         machines=machines,
     )
+    check_name(name)
+    check_ray(address)
     ray = join_ray(address)
     thread = LoopThread()
     try:
-        contact = thread.run(start_nodes(options))
-        peers, cluster = thread.run(open_client(name, contact, lane))
+        credentials = thread.run(start_nodes(options))
+        peers, cluster = thread.run(open_client(name, credentials, lane))
     except BaseException:
         thread.close()
         ray.close()
@@ -124,14 +153,32 @@ def start(
     return Cluster(name, thread, cluster, peers, ray, is_ours=True)
 
 
-def connect(name: str = DEFAULT_NAME, *, address: str | None = "auto", lane: str = "direct") -> Cluster:
-    """Connect to a running cluster by its name, on the Ray cluster at `address` or the one that was joined before."""
-    ray = join_ray(address)
+def connect(name: str | None = None, *, address: str | None = None, lane: LaneName = "direct") -> Cluster:
+    """Connect to a running cluster.
+
+        with eagleray.connect() as cluster:  # the one that there is
+            print(cluster.admin.list_topics())
+
+    It is looked for at `address`: HOST:PORT of the head of a Ray cluster, "auto" for the Ray of this machine, or the
+    path of a file that `eagleray contact` has written, with which a program needs no Ray. Without an address it is
+    looked for on the Ray cluster that this process has joined; at the address in EAGLERAY_ADDRESS or RAY_ADDRESS; among
+    the clusters that `eagleray start` has started on this machine; and on the Ray cluster of which `ray start` has made
+    this machine a part. Commands of `eagleray` follow the same rule.
+
+    `lane` is "direct", by connections to the nodes' ports, or "ray", by actor calls, which are slower.
+
+    Raises ClusterNotFound where there is none, and where more than one may be meant: `name` and `address` choose; and
+    NodeUnreachable where the ports of its nodes cannot be reached.
+    """
+    check_lane(lane)
+    location = locate(name, address)
+    ray = join_ray_of(location)
     thread = LoopThread()
     try:
-        peers, cluster = thread.run(open_client(name, None, lane))
+        peers, cluster = thread.run(open_located(location, lane))
     except BaseException:
         thread.close()
-        ray.close()
+        if ray is not None:
+            ray.close()
         raise
-    return Cluster(name, thread, cluster, peers, ray, is_ours=False)
+    return Cluster(location.name, thread, cluster, peers, ray, is_ours=False)

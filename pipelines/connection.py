@@ -2,7 +2,7 @@
 
 Spark runs our code in many Python processes: the driver's planners, its stream reader, its committer, and the workers
 of every executor. Each of them talks straight to the broker's nodes by the direct lane. For that it needs the cluster's
-contact, which travels with the plan; only a process without one joins Ray to look it up.
+credentials, which travel with the plan; only a process without them joins Ray to look them up.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final
 
 import msgspec
 
-from eagleray.actors.contact import Contact, decode_contact
-from eagleray.actors.lanes.peers import Peers
+from eagleray.actors.cluster_credentials import ClusterCredentials, decode_credentials
+from eagleray.actors.lanes.peers import Lane, Peers
 from eagleray.client.cluster import AsyncCluster
-from eagleray.client.errors import RefusedError
+from eagleray.client.errors import EaglerayError, RefusedError
 from eagleray.client.loop_thread import LoopThread
 from eagleray.client.metadata import ClusterView
 from eagleray.client.runtime import ClientRuntime
-from eagleray.client.sync import SyncCluster
+from eagleray.client.sync_cluster import SyncCluster
 
 _ANSWER_S: Final = 30.0
 
@@ -36,12 +36,12 @@ class ClusterNotReached(RefusedError):
     )
 
 
-class Whereabouts(msgspec.Struct, frozen=True):
-    """Which cluster, and how to find it. Picklable; with a contact it is a secret."""
+class ClusterLocation(msgspec.Struct, frozen=True):
+    """Which cluster, and how to find it. Picklable; with credentials it is a secret."""
 
     cluster: str
     address: str
-    contact: Contact | None = None
+    credentials: ClusterCredentials | None = None
 
     def connect(self) -> SyncCluster:
         """Return this process's connection to the cluster, made when it is first asked for."""
@@ -49,64 +49,67 @@ class Whereabouts(msgspec.Struct, frozen=True):
         key = (os.getpid(), self.cluster, self.address)
         cluster = _connections.get(key)
         if cluster is None:
-            cluster = _connections[key] = _open(self.cluster, self.found().contact)
+            cluster = _connections[key] = _open(self.cluster, self.found().credentials)
             # Spark's workers collect garbage after every task, of all that was ever loaded unless it is set apart.
             gc.freeze()
         return cluster
 
-    def found(self) -> Whereabouts:
-        """Return the same with a contact; raises ClusterNotReached."""
-        if self.contact is not None:
+    def found(self) -> ClusterLocation:
+        """Return the same with credentials; raises ClusterNotReached."""
+        if self.credentials is not None:
             return self
-        return msgspec.structs.replace(self, contact=find_contact(self.cluster, self.address))
+        return msgspec.structs.replace(self, credentials=find_credentials(self.cluster, self.address))
 
 
 _connections: dict[tuple[int, str, str], SyncCluster] = {}
 
 
-def whereabouts(
-    cluster: str, address: str, contact_file: str | None, contacts: dict[str, Contact] | None = None
-) -> Whereabouts:
+def location_of(
+    cluster: str, address: str, contact_file: str | None, credentials: dict[str, ClusterCredentials] | None = None
+) -> ClusterLocation:
     """Return where a cluster is, by a file that was named, by what is known already, or else to be found by Ray."""
     if contact_file is not None:
-        return Whereabouts(cluster, address, _read_contact(contact_file))
-    return Whereabouts(cluster, address, (contacts or {}).get(cluster))
+        return ClusterLocation(cluster, address, _read_contact_file(contact_file))
+    return ClusterLocation(cluster, address, (credentials or {}).get(cluster))
 
 
-def find_contact(cluster: str, address: str) -> Contact:
+def find_credentials(cluster: str, address: str) -> ClusterCredentials:
     """Join Ray, unless this process has done so, and ask the cluster's controller; raises ClusterNotReached."""
-    # Ray takes most of a second to load, and a process that has a contact never needs it.
+    # Ray takes most of a second to load, and a process that has credentials never needs it.
     import ray.exceptions  # noqa: PLC0415
 
-    from eagleray.actors.embedded_ray import EmbeddedRay  # noqa: PLC0415
-    from eagleray.actors.finding import ClusterNotFound, find_cluster  # noqa: PLC0415
+    from eagleray.connecting import find, join_ray_of  # noqa: PLC0415
+    from eagleray.locating import locate  # noqa: PLC0415
 
     try:
-        EmbeddedRay(address)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ClusterNotReached(f"no Ray cluster can be joined at {address!r}: {error}") from error
+        location = locate(cluster, address)
+        joined = join_ray_of(location)
+    except EaglerayError as error:
+        raise ClusterNotReached(error.message) from error
     thread = LoopThread("eagleray-contact")
     try:
-        return thread.run(find_cluster(cluster)).without_topics()
-    except (ClusterNotFound, ray.exceptions.RayError) as error:
+        return (location.credentials or thread.run(find(cluster, Lane.DIRECT))).without_topics()
+    except (EaglerayError, ray.exceptions.RayError) as error:
         raise ClusterNotReached(str(error)) from error
     finally:
         thread.close()
+        if joined is not None:
+            joined.close()
 
 
-def _read_contact(path: str) -> Contact:
+def _read_contact_file(path: str) -> ClusterCredentials:
     try:
-        return decode_contact(Path(path).read_bytes())
+        return decode_credentials(Path(path).read_bytes())
     except (OSError, msgspec.MsgspecError) as error:
         raise ClusterNotReached(f"the contact file {path!r} cannot be read: {error}") from error
 
 
-def _open(name: str, contact: Contact | None) -> SyncCluster:
-    assert contact is not None
+def _open(name: str, credentials: ClusterCredentials | None) -> SyncCluster:
+    assert credentials is not None
     thread = LoopThread()
 
     async def make() -> AsyncCluster:
-        cluster = AsyncCluster(ClientRuntime(Peers(token=contact.token), contact.image, cluster=name))
+        cluster = AsyncCluster(ClientRuntime(Peers(token=credentials.token), credentials.image, cluster=name))
         await _until_known(cluster.runtime.view)
         return cluster
 
@@ -114,7 +117,7 @@ def _open(name: str, contact: Contact | None) -> SyncCluster:
         return SyncCluster(thread, thread.run(make()))
     except TimeoutError:
         thread.close()
-        nodes = ", ".join(f"{node.host}:{node.port}" for node in contact.image.nodes.values())
+        nodes = ", ".join(f"{node.host}:{node.port}" for node in credentials.image.nodes.values())
         raise ClusterNotReached(f"no node of cluster {name!r} answers at {nodes}, where they were.") from None
 
 

@@ -16,13 +16,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from eagleray.actors.contact import Contact
-from eagleray.pipelines.connection import ClusterNotReached, Whereabouts, find_contact, whereabouts
+from eagleray.actors.cluster_credentials import ClusterCredentials
+from eagleray.pipelines.connection import ClusterLocation, ClusterNotReached, find_credentials, location_of
 from eagleray.pipelines.options import OptionError, SinkOptions, SourceOptions, wants_headers
 from eagleray.pipelines.options.topics import unknown_topic
+from eagleray.pipelines.sink.schema import check_sink_schema
 from eagleray.pipelines.sink.writers import BatchWriter, StreamWriter
-from eagleray.pipelines.sink_schema import check_sink_schema, source_schema
 from eagleray.pipelines.source.batch_reader import BatchReader
+from eagleray.pipelines.source.schema import source_schema
 from eagleray.pipelines.source.stream_reader import StreamReader
 
 _log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ DEFAULT_CLUSTER = "default"
 class EaglerayDataSource(DataSource):
     """What Spark asks for readers and writers. It checks options and columns before anything is done with them."""
 
-    contacts: ClassVar[dict[str, Contact]] = {}
+    credentials: ClassVar[dict[str, ClusterCredentials]] = {}
     """Of the clusters that were known when the data source was registered, so that Spark's processes need not ask."""
 
     @classmethod
@@ -76,8 +77,8 @@ class EaglerayDataSource(DataSource):
         check_sink_schema(schema, options.topic)
         return StreamWriter(options, self._to_write(options))
 
-    def _where(self, options: SourceOptions | SinkOptions) -> Whereabouts:
-        return whereabouts(options.cluster, options.address, options.contact, self.contacts)
+    def _where(self, options: SourceOptions | SinkOptions) -> ClusterLocation:
+        return location_of(options.cluster, options.address, options.contact, self.credentials)
 
     def _check_read(self, schema: StructType) -> None:
         expected = self.schema()
@@ -87,7 +88,7 @@ class EaglerayDataSource(DataSource):
                 "asked for. Leave out .schema(...) and select from what there is."
             )
 
-    def _to_write(self, options: SinkOptions) -> Whereabouts:
+    def _to_write(self, options: SinkOptions) -> ClusterLocation:
         """Return where the cluster is that is to be written to; raise OptionError where it has no such topic."""
         where = self._where(options).found()
         if options.topic is not None:
@@ -102,21 +103,21 @@ def register(spark: SparkSession, *, cluster: str = DEFAULT_CLUSTER, address: st
 
     A cluster that is not there yet, or another one, is looked up when it is first used.
     """
-    spark.dataSource.register(_with_contacts(_contacts(cluster, address)))
+    spark.dataSource.register(_with_credentials(_credentials(cluster, address)))
 
 
-def _contacts(cluster: str, address: str) -> dict[str, Contact]:
+def _credentials(cluster: str, address: str) -> dict[str, ClusterCredentials]:
     try:
-        return {cluster: find_contact(cluster, address)}
+        return {cluster: find_credentials(cluster, address)}
     except ClusterNotReached as error:
         _log.info("the data source is registered without a cluster: %s", error)
         return {}
 
 
-def _with_contacts(contacts: dict[str, Contact]) -> type[EaglerayDataSource]:
-    """Return the data source as a class that is sent to other processes whole, with the contacts in it.
+def _with_credentials(credentials: dict[str, ClusterCredentials]) -> type[EaglerayDataSource]:
+    """Return the data source as a class that is sent to other processes whole, with the credentials in it.
 
     Spark sends the class itself, by name where it can be imported. A class that was made here cannot be.
     """
-    attributes: dict[str, Any] = {"contacts": contacts}
+    attributes: dict[str, Any] = {"credentials": credentials}
     return type("RegisteredDataSource", (EaglerayDataSource,), attributes)

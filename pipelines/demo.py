@@ -47,7 +47,6 @@ def main() -> None:
                 cluster.admin.create_topic(topic, partitions=PARTITIONS)
             console.print("[bold]Starting Spark on the same Ray cluster ...[/]")
             with spark_session("demo", address=None) as spark:
-                spark.sparkContext.setLogLevel("OFF")
                 is_exact = _run(spark, cluster, directory, started)
     if not is_exact:
         raise SystemExit(1)
@@ -116,7 +115,7 @@ def _kills(spark: SparkSession, cluster: Cluster) -> Iterator[str]:
     """Kill one after the other, each time somebody asks for the next."""
     victims: tuple[tuple[str, Callable[[], int]], ...] = (
         ("a partition leader", lambda: _pid_of(cluster, "leader")),
-        ("Spark's executor", lambda: _executor_pid(spark)),
+        ("Spark's executor", lambda: executor_pid(spark)),
         ("the transaction coordinator", lambda: _pid_of(cluster, "coordinator")),
     )
     for name, find in victims:
@@ -129,8 +128,8 @@ def _pid_of(cluster: Cluster, role: str) -> int:
     return next(int(node["pid"]) for node in cluster.nodes() if role in node["roles"] and node["registered"])
 
 
-def _executor_pid(spark: SparkSession) -> int:
-    """Ask a task: it runs in a child of a child of the executor."""
+def executor_pid(spark: SparkSession) -> int:
+    """The process of an executor, as a task tells it: it runs in a child of a child of the executor."""
 
     def grandparent(_: object) -> int:
         with open(f"/proc/{os.getppid()}/status", encoding="ascii") as status:

@@ -7,26 +7,33 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import ray
 import raydp  # type: ignore[import-untyped] # it has no types
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from eagleray.actors.embedded_ray import LOOPBACK, EmbeddedRay, address_of_this_node
-from eagleray.pipelines.data_source import DEFAULT_CLUSTER, register
+from eagleray.connecting import join_ray, join_ray_of, require_ray
+from eagleray.locating import locate
+from eagleray.pipelines.data_source import DEFAULT_CLUSTER, EaglerayDataSource, register
+from eagleray.pipelines.spark_errors import remember_texts
+from eagleray.pipelines.spark_log import LOG_FILE, driver_output_to, keep_log
 
 _END_S: Final = 20
 
+# RayDP's agent puts another stream in the place of standard error while logging begins; the log follows it back.
 _LOG_SETTINGS: Final = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.console.ref = console
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
+appender.console.follow = true
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
@@ -48,41 +55,117 @@ DEFAULT_SETTINGS: Final[Mapping[str, str]] = {
 def spark_session(
     name: str = "eagleray",
     *,
-    address: str | None = "auto",
+    address: str | None = None,
     cluster: str = DEFAULT_CLUSTER,
     executors: int = 1,
     cores: int = 2,
     memory: str = "1g",
     config: Mapping[str, str] | None = None,
-    log_level: str = "error",
+    log_level: str = "warn",
+    verbose: bool = False,
 ) -> Iterator[SparkSession]:
-    """Run Spark on the Ray cluster at `address`, or on the one that this process has joined, and stop it in the end.
+    """Run Spark on the Ray cluster that a cluster is on, and stop it in the end.
 
         with eagleray.start(data_dir="data"), spark_session() as spark:
             spark.read.format("eagleray").option("subscribe", "orders").load().count()
 
-    The data source knows the way to `cluster` from the start; to others each of Spark's processes has to find it.
-    Executors are Ray actors with `cores` and `memory` each. `config` takes Spark's settings by their names. The driver
-    logs to standard error from `log_level` on.
+    It is the Ray cluster that this process has joined, else that of `cluster`, which is found as `eagleray.connect`
+    finds it: at `address`, or by the same rule without one. The data source knows the way to `cluster` from the start;
+    to others each of Spark's processes has to find it.
+    Executors are Ray actors with `cores` and `memory` each. `config` takes Spark's settings by their names.
+
+    The driver logs from `log_level` on, into a file that goes with the session. Where Spark fails, the file is kept in
+    `~/.eagleray/spark-logs`, and the error that ends the block has a note of its path. With `verbose` the driver writes
+    to standard error instead.
     """
-    ray = EmbeddedRay(address)
+    joined = _join_ray(cluster, address)
     libraries_before = native_libraries()
     scratch = tempfile.mkdtemp(prefix="eagleray-spark-")
-    try:
-        _choose_python()
-        settings = {**DEFAULT_SETTINGS, **_settings(scratch, log_level), **(config or {})}
-        spark: SparkSession = raydp.init_spark(
-            name, executors, cores, memory, fault_tolerant_mode=False, configs=settings
-        )
-        register(spark, cluster=cluster)
-        yield spark
-    finally:
-        raydp.stop_spark()
-        _end_driver()
-        shutil.rmtree(scratch, ignore_errors=True)
-        ray.close()
-        for folder in native_libraries() - libraries_before:
+    log = None if verbose else Path(scratch, LOG_FILE)
+
+    def remove_files() -> None:
+        for folder in {Path(scratch), *(native_libraries() - libraries_before)}:
             shutil.rmtree(folder, ignore_errors=True)
+
+    with _afterwards(raydp.stop_spark, _end_driver, remove_files, joined.close):
+        try:
+            _choose_python()
+            settings = {**DEFAULT_SETTINGS, **_settings(scratch, log_level), **(config or {})}
+            with driver_output_to(log):
+                spark: SparkSession = raydp.init_spark(
+                    name, executors, cores, memory, fault_tolerant_mode=False, configs=settings
+                )
+            register(spark, cluster=cluster)
+            yield spark
+        except Exception as error:
+            # Their texts are with the Java process, which is about to end.
+            remember_texts(error)
+            if log is not None:
+                keep_log(log, name, error)
+            raise
+
+
+@contextmanager
+def _afterwards(*steps: Callable[[], object]) -> Iterator[None]:
+    """Take every step in the end, whichever of them fail; the first error is raised, that of the block before all.
+
+    Stopping Spark fails where its Java process is gone, and what is left behind has to be removed all the same.
+    """
+    errors: list[BaseException] = []
+    try:
+        yield
+    except BaseException as error:  # noqa: BLE001 - it is raised below
+        errors.append(error)
+    for step in steps:
+        try:
+            step()
+        except BaseException as error:  # noqa: BLE001 - as above
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def _join_ray(cluster: str, address: str | None) -> EmbeddedRay:
+    """Join the Ray cluster of `cluster`, unless this process has joined one; raises ClusterNotFound, RefusedError."""
+    if ray.is_initialized():
+        return join_ray(None)
+    joined = join_ray_of(locate(cluster, address))
+    require_ray(joined, "Spark")
+    assert joined is not None
+    return joined
+
+
+@contextmanager
+def planning_session(config: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """Spark in this machine's memory alone, without Ray, to have plans analysed; it knows no cluster."""
+    scratch = tempfile.mkdtemp(prefix="eagleray-plan-")
+    log = Path(scratch, LOG_FILE)
+    with _afterwards(_stop_active, _end_driver, lambda: shutil.rmtree(scratch, ignore_errors=True)):
+        try:
+            _choose_python()
+            os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+            settings = {**DEFAULT_SETTINGS, **_settings_at(LOOPBACK, scratch, "warn"), **(config or {})}
+            with driver_output_to(log):
+                spark = _local_session(settings)
+            spark.dataSource.register(EaglerayDataSource)
+            yield spark
+        except Exception as error:
+            remember_texts(error)
+            keep_log(log, "plan", error)
+            raise
+
+
+def _local_session(settings: Mapping[str, str]) -> SparkSession:
+    configured = SparkConf()
+    for key, text in {**settings, "spark.master": "local[1]", "spark.app.name": "plan"}.items():
+        configured.set(key, text)
+    return SparkSession.builder.config(conf=configured).getOrCreate()
+
+
+def _stop_active() -> None:
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()
 
 
 def native_libraries() -> set[Path]:
@@ -98,6 +181,7 @@ def _end_driver() -> None:
     gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no other way
     if gateway is None:
         return
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as above
     gateway.shutdown()
     process = gateway.proc
     # It ends when nobody can tell it anything any more.
@@ -107,14 +191,17 @@ def _end_driver() -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as above
 
 
 def _settings(scratch: str, log_level: str) -> dict[str, str]:
-    """Let Spark be where Ray is, and what it leaves lying about in one place, which goes with the session."""
+    """Let Spark be where Ray is."""
+    return _settings_at(address_of_this_node(), scratch, log_level)
+
+
+def _settings_at(address: str, scratch: str, log_level: str) -> dict[str, str]:
+    """Let Spark have an address, and what it leaves lying about in one place, which goes with the session."""
     log_settings = Path(scratch, "log4j2.properties")
     log_settings.write_text(_LOG_SETTINGS.format(level=log_level), encoding="ascii")
-    address = address_of_this_node()
     in_scratch = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"
     if address == LOOPBACK:
         # A cluster on loopback stays there.
@@ -125,7 +212,8 @@ def _settings(scratch: str, log_level: str) -> dict[str, str]:
         "spark.log4j.config.file.name": str(log_settings),
         "spark.local.dir": scratch,
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        "spark.driver.extraJavaOptions": in_scratch,
+        # The agent would leave the file of that stream in a directory that all of a machine's Rays share.
+        "spark.driver.extraJavaOptions": f"{in_scratch} -Dray.logging.dir={scratch}",
         # Executors have the place, too, where they are sure to be on this machine.
         "spark.executor.extraJavaOptions": in_scratch if address == LOOPBACK else "-XX:-UsePerfData",
     }

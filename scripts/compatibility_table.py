@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 # The folders of the repository have their names as packages only where they are installed, and mypy looks here.
-from eagleray.actors.wire.handlers.registry import SERVED  # type: ignore[import-not-found]
-from eagleray.protocol.codec import APIS, Api  # type: ignore[import-not-found]
+from eagleray.actors.wire.handlers.registry import SERVED
+from eagleray.protocol.codec import APIS, Api
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "compatibility.md"
 BEGIN = "<!-- The table is written by scripts/compatibility_table.py. -->"

@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-# The folders of the repository have their names as packages only where they are installed, and mypy looks here.
-from eagleray.actors.settings import CLUSTER_KEYS, COMPONENTS  # type: ignore[import-not-found]
-from eagleray.broker.controller.config_entries import (  # type: ignore[import-not-found]
-    TOPIC_CONFIG_MEANINGS,
+from eagleray.actors.settings import described_cluster_settings
+from eagleray.broker.controller.topic_configs import (
+    described_topic_settings,
+    text_of,
 )
-from eagleray.broker.controller.topic_configs import TopicConfig, text_of  # type: ignore[import-not-found]
-from eagleray.broker.log.config import CONFIG_KEYS  # type: ignore[import-not-found]
+from eagleray.broker.settings import NOT_IN_KAFKA, Described
 from eagleray.client.config import ConsumerConfig, ProducerConfig
+from eagleray.client.kafka_defaults import CONSUMER_DEFAULTS, PRODUCER_DEFAULTS
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "configuration.md"
 
@@ -27,132 +27,102 @@ Settings have Kafka's names where Kafka has the setting. Cluster settings go to 
 `cluster.consumer(...)`, with dots in a dictionary or with underscores as keywords. A name that does not exist, a value
 of another type or out of its range is an error that says what to write.
 
-Where Kafka's default would surprise somebody who has only just begun, ours differs: a consumer reads committed records
-from the earliest on.
+The column "Kafka's default" is that of Apache Kafka 4.x: "same", or its value where it differs, or "none" for a setting
+that Kafka does not have. Where Kafka's default would surprise an application that has only just begun, ours differs: a
+consumer reads committed records from the earliest on.
 
 This page is written by `scripts/configuration_tables.py` from the code.
 """
 
-MEANINGS = {
-    # Transactions
-    "transaction.state.log.num.partitions": "Partitions of `__transaction_state`; fixed once the cluster exists.",
-    "max.transaction.timeout.ms": "The longest timeout that a producer may ask for.",
-    "transactional.id.expiration.ms": "How long an idle transactional id is remembered.",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often to look for transactions that timed out.",
-    "transaction.remove.expired.transaction.cleanup.interval.ms": "How often to look for ids that expired.",
-    "request.hold.ms": "How long a request waits for what is under way before the client has to try again. Ours.",
-    "request.hold.limit": "How many requests may wait for one transactional id. Ours.",
-    "transaction.completion.log.delay.ms": (
-        "How long the log need not hear that a transaction has all its markers, unless the next one of its producer "
-        "says so; 0: at once, as in Kafka. Ours."
-    ),
-    "max.transaction.branches": "How many branches a transaction with many writers may have. Ours.",
-    # Groups
-    "offsets.topic.num.partitions": "Partitions of `__consumer_offsets`; fixed once the cluster exists.",
-    "offset.metadata.max.bytes": "How long the text beside a committed offset may be.",
-    "offsets.retention.minutes": "How long the offsets of a group without members are kept.",
-    "offsets.retention.check.interval.ms": "How often to look for offsets that expired.",
-    "group.min.session.timeout.ms": "The shortest session that a member of a group may ask for.",
-    "group.max.session.timeout.ms": "The longest session that a member of a group may ask for.",
-    "group.max.size": "How many members a group may have.",
-    "group.initial.rebalance.delay.ms": "How long the first generation of an empty group waits for more members.",
-    "group.consumer.heartbeat.interval.ms": "How often a member of a KIP-848 group is to be heard from.",
-    "group.consumer.min.heartbeat.interval.ms": "The least that the interval may be.",
-    "group.consumer.max.heartbeat.interval.ms": "The most that the interval may be.",
-    "group.consumer.session.timeout.ms": "How long a member of a KIP-848 group may be silent before it is given up.",
-    "group.consumer.min.session.timeout.ms": "The least that this may be.",
-    "group.consumer.max.session.timeout.ms": "The most that this may be.",
-    "group.consumer.max.size": "How many members a KIP-848 group may have.",
-    "group.consumer.assignors": "Who may assign partitions in KIP-848 groups; the first does where nobody asks.",
-    # Topics and metadata
-    "num.partitions": "How many partitions a topic has whose creator names no number.",
-    "default.replication.factor": "How many replicas the partitions of a topic have whose creator names no number.",
-    "min.insync.replicas": "How many replicas have to be in sync for `acks=all`; a new topic takes it over.",
-    "transaction.state.log.replication.factor": "Replicas of `__transaction_state`; at most one for each machine.",
-    "transaction.state.log.min.isr": "How many of them have to be in sync; at most as many as there are.",
-    "offsets.topic.replication.factor": "Replicas of `__consumer_offsets`; at most one for each machine.",
-    "auto.leader.rebalance.enable": "Whether the first replicas lead again by themselves, after they were away.",
-    "leader.imbalance.check.interval.seconds": "How often to look for partitions that another replica leads.",
-    "dedicated.nodes.limit": "How many partitions may have an actor of their own. Ours.",
-    "queued.requests.limit": "How many changes of metadata may wait. Ours.",
-    "metadata.changes.kept": "How many changes a node may be behind before it is sent all the metadata. Ours.",
-    "metadata.max.wait.ms": "How long a node may wait for news of the metadata. Ours.",
-    # Replication
-    "replica.lag.time.max.ms": "How long a replica may lag before it is in sync no longer.",
-    "replica.push.max.bytes": "How much a leader sends a follower at once; one larger batch goes alone. Ours.",
-    "replica.push.timeout.ms": "After how long without an answer to send it again. Ours.",
-    "broker.session.timeout.ms": "After how long without a heartbeat a node is taken for dead.",
-    "broker.heartbeat.interval.ms": "How often a node is to be heard from.",
-    "leader.lease.ms": "How long a leader may acknowledge after a heartbeat; less than the session. Ours.",
-    # The quorum that keeps the metadata
-    "controller.quorum.election.timeout.ms": "How long a node that keeps the metadata waits for a leader before it "
-    "votes for another; it stands itself after up to twice that.",
-    "controller.quorum.lease.ms": "How long the controller may answer after sending what a majority has answered; at "
-    "most nine elevenths of the election timeout. Ours.",
-    "controller.quorum.heartbeat.interval.ms": "How often the controller tells the others that it is there. Ours.",
-    "controller.quorum.push.timeout.ms": "After how long what the controller sent the others is sent again. Ours.",
-    "controller.quorum.push.max.bytes": "How much of the metadata log is sent at once. Ours.",
-    # Listeners
-    "connections.max.idle.ms": "How long a connection may be silent while nothing of it is in flight.",
-    "max.connections": "How many Kafka clients may be connected to one node.",
-    "max.connections.per.ip": "How many of them may come from one address.",
-    "socket.request.max.bytes": "How large a request may be.",
-    "socket.request.complete.ms": "How long after its first byte a request has to be whole; large ones get more. Ours.",
-    "queued.max.requests": "How many requests of one connection may be in flight before it is read no further.",
-    "queued.max.request.bytes": "The same in bytes, for each connection.",
-    "connection.requests.per.second": "How many requests a second are taken from one connection; 0 for any. Ours.",
-    "max.incremental.fetch.session.cache.slots": "How many fetch sessions a node remembers.",
-    "auto.create.topics.enable": "Whether a topic is created when a client asks for its metadata and there is none.",
-    # Processes
-    "spare.worker.processes": "How many worker processes Ray keeps ready on each machine, for nodes whose own has "
-    "ended; each takes some 80 MB. Ours.",
-    # Logs and topics
-    **TOPIC_CONFIG_MEANINGS,
-}
+CLUSTER = """The last settings, from `cleanup.policy` on, are those of logs: what topics have that do not set their own.
+A Kafka broker knows most of these with the prefix `log.`, such as `log.retention.ms`.
+
+`transactional.id.timeout.ms` is an older name for `transactional.id.expiration.ms`. It is accepted; to give both, with
+different values, is an error."""
+
+TOPICS = (
+    "`admin.alter_topic` and Kafka's tools change a topic's settings at any time, but for those that say otherwise."
+)
+
+CLIENTS = "They are given when the {kind} is made, and cannot be changed later."
 
 Row = tuple[str, ...]
+_BROKER_HEADING: Row = ("setting", "meaning", "unit", "range", "default", "Kafka's default", "can be changed")
+_CLIENT_HEADING: Row = ("setting", "meaning", "unit", "range", "default", "Kafka's default")
+_COUNT = "-"
+_UNITS = {"ms": "ms", "bytes": "bytes", "size": "bytes", "memory": "bytes"}
+"""The unit of a client's setting by the last word of its name."""
 
 
 def render() -> str:
     """Render the whole document."""
     sections = [
-        ("Cluster", "Those of logs are what topics have that do not say otherwise.", _cluster_rows()),
-        ("Topics", "", _topic_rows()),
-        ("Producers", "", _client_rows(ProducerConfig.table())),
-        ("Consumers", "", _client_rows(ConsumerConfig.table())),
+        ("Cluster", CLUSTER, _BROKER_HEADING, cluster_rows()),
+        ("Topics", TOPICS, _BROKER_HEADING, topic_rows()),
+        ("Producers", CLIENTS.format(kind="producer"), _CLIENT_HEADING, producer_rows()),
+        ("Consumers", CLIENTS.format(kind="consumer"), _CLIENT_HEADING, consumer_rows()),
     ]
     return INTRODUCTION + "".join(_section(*section) for section in sections)
 
 
-def _section(title: str, text: str, rows: Iterable[Row]) -> str:
-    heading = ("setting", "default", "meaning")
-    lines = [heading, ("---", "---", "---"), *rows]
+def _section(title: str, text: str, heading: Row, rows: Iterable[Row]) -> str:
+    lines = [heading, ("---",) * len(heading), *rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"\n## {title}\n\n{text + chr(10) * 2 if text else ''}{table}\n"
+    return f"\n## {title}\n\n{text}\n\n{table}\n"
 
 
-def _cluster_rows() -> Iterable[Row]:
-    defaults = {
-        field.replace("_", "."): text_of(getattr(component(), field))
-        for component in COMPONENTS
-        for field in component.__struct_fields__
-    }
-    topic = TopicConfig().as_text()
-    for key in sorted(CLUSTER_KEYS - CONFIG_KEYS):
-        yield f"`{key}`", defaults[key], MEANINGS[key]
-    for key in sorted(CONFIG_KEYS):
-        yield f"`{key}`", topic[key], MEANINGS[key]
+def cluster_rows() -> list[Row]:
+    """A row for each setting of a cluster: its own, and then those that topics begin with."""
+    inherited = described_topic_settings().keys() - {"min.insync.replicas"}
+    known = described_cluster_settings()
+    own = [_broker_row(each) for key, each in known.items() if key not in inherited]
+    return [*own, *(_broker_row(each) for key, each in known.items() if key in inherited)]
 
 
-def _topic_rows() -> Iterable[Row]:
-    for key, default in TopicConfig().as_text().items():
-        yield f"`{key}`", default, MEANINGS[key]
+def topic_rows() -> list[Row]:
+    """A row for each setting of a topic."""
+    return [_broker_row(each) for each in described_topic_settings().values()]
 
 
-def _client_rows(rows: Iterable[object]) -> Iterable[Row]:
-    for row in rows:
-        allowed = f" ({row.range})" if row.range else ""  # type: ignore[attr-defined]
-        yield f"`{row.key}`", row.default, f"{row.meaning}{allowed}"  # type: ignore[attr-defined]
+def _broker_row(each: Described) -> Row:
+    setting = each.setting
+    return (
+        f"`{each.key}`",
+        setting.meaning,
+        setting.unit or _COUNT,
+        setting.range_of(each.kind),
+        text_of(each.default),
+        setting.kafka,
+        str(setting.changed),
+    )
+
+
+def producer_rows() -> list[Row]:
+    """A row for each setting of a producer."""
+    return [_client_row(row, PRODUCER_DEFAULTS) for row in ProducerConfig.table()]
+
+
+def consumer_rows() -> list[Row]:
+    """A row for each setting of a consumer."""
+    return [_client_row(row, CONSUMER_DEFAULTS) for row in ConsumerConfig.table()]
+
+
+def _client_row(row: object, kafka_defaults: dict[str, str]) -> Row:
+    key, default = row.key, row.default or "none"  # type: ignore[attr-defined]
+    default = default.lower() if default in ("True", "False") else default
+    kafka = kafka_defaults.get(key, NOT_IN_KAFKA)
+    return (
+        f"`{key}`",
+        row.meaning,  # type: ignore[attr-defined]
+        _UNITS.get(key.rpartition(".")[2], _COUNT),
+        row.range or _any_of(row.type),  # type: ignore[attr-defined]
+        default,
+        "same" if kafka == default else kafka,
+    )
+
+
+def _any_of(kind: str) -> str:
+    return {"bool": "true, false", "str": "any text", "callable": "a function"}.get(kind, kind)
 
 
 if __name__ == "__main__":

@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from eagleray.actors.lanes.frames import (
+    CANNOT_ENCODE,
     MAX_FRAME_BYTES,
     PREFACE_BYTES,
     NotOurs,
     Welcome,
     decode_messages,
     decode_preface,
+    decode_readable,
     decode_welcome,
     encode_preface,
     encode_welcome,
     frames_of,
+    split_encodable,
 )
 from eagleray.actors.lanes.link import Link
 from eagleray.actors.lanes.sessions import Sessions
 from eagleray.actors.lanes.traffic import Traffic
+from eagleray.actors.messages import Malformed
 from eagleray.broker.messages import Message
 from eagleray.protocol.framing import FrameReader, InvalidFrame
 
@@ -57,8 +62,21 @@ class _Connection(asyncio.Protocol):
         if self._is_held or self._transport is None or not self._outbox:
             return
         outbox, self._outbox = self._outbox, []
-        for frame in frames_of(outbox):
+        for frame in self._frames_of(outbox):
             self._write(self._transport, frame)
+
+    def _frames_of(self, outbox: list[Message]) -> Sequence[bytes]:
+        """Encode, and never lose more than the messages that cannot be."""
+        try:
+            return frames_of(outbox)
+        except CANNOT_ENCODE:
+            encodable, malformed = split_encodable(outbox)
+        frames = self._with_malformed(encodable, malformed)
+        return frames_of(frames) if frames else ()
+
+    def _with_malformed(self, encodable: list[Message], malformed: list[Malformed]) -> list[Message]:
+        """Tell those who wait for the malformed ones; return what goes out."""
+        raise NotImplementedError
 
     def _write(self, transport: asyncio.Transport, frame: bytes) -> None:
         transport.write(frame)
@@ -97,9 +115,24 @@ class DirectSession(_Connection):
             if self._session < 0:
                 data = self._take_preface(data)
             for frame in self._frames.feed(data):
-                self._sessions.receive(decode_messages(frame))
+                self._receive(frame)
         except (NotOurs, InvalidFrame, msgspec.DecodeError) as error:
             self._refuse(error)
+
+    def _receive(self, frame: Any) -> None:  # noqa: ANN401 - any buffer
+        try:
+            messages = decode_messages(frame)
+        except msgspec.ValidationError:
+            messages, malformed = decode_readable(frame)
+            _log.warning("%s asked what cannot be read: %s", self._peer, malformed[0].message)
+            for reply in malformed:
+                self.answer(reply)
+        self._sessions.receive(messages)
+
+    def _with_malformed(self, encodable: list[Message], malformed: list[Malformed]) -> list[Message]:
+        """Answer with what was wrong in the place of an answer that cannot be encoded."""
+        _log.error("an answer to %s is lost: %s", self._peer, malformed[0].message)
+        return [*encodable, *malformed]
 
     def _take_preface(self, data: bytes) -> bytes:
         self._preface += data
@@ -182,6 +215,12 @@ class DirectClient(_Connection):
     def _ask(self, questions: list[Message]) -> None:
         self._traffic.questions += len(questions)
         self._send(questions)
+
+    def _with_malformed(self, encodable: list[Message], malformed: list[Malformed]) -> list[Message]:
+        """Answer those who asked what cannot be encoded."""
+        assert self._link is not None, "nothing is asked before the welcome"
+        self._link.received(malformed)
+        return encodable
 
     def _write(self, transport: asyncio.Transport, frame: bytes) -> None:
         self._traffic.frames += 1

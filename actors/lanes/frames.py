@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from eagleray.actors.lanes.catalog import MESSAGES
+from eagleray.actors.messages import Malformed
 from eagleray.broker.messages import Message
 from eagleray.protocol.framing import LENGTH
 
@@ -16,6 +17,8 @@ MAGIC: Final = b"EAGL"
 """As the length of a frame this is more than any listener takes, so it cannot be mistaken for Kafka's protocol."""
 
 VERSION: Final = 1
+"""Another number wherever a peer of the last could not read what is sent; see `tests/golden/lane_messages.txt`."""
+
 TOKEN_BYTES: Final = 32
 _PREFACE = struct.Struct(f">4sH{TOKEN_BYTES}s")
 PREFACE_BYTES: Final = _PREFACE.size
@@ -24,6 +27,10 @@ _SPLIT_BYTES: Final = 4 * 1024 * 1024
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[list[Message]] = msgspec.msgpack.Decoder(list[MESSAGES])
+_one_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(MESSAGES)
+
+CANNOT_ENCODE: Final = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""What encoding raises for a message with something that no lane carries: a number of 70 bits, an unknown object."""
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True):
@@ -73,10 +80,47 @@ def decode_messages(payload: Any) -> list[Message]:  # noqa: ANN401 - any buffer
     return _decoder.decode(payload)
 
 
+def decode_readable(payload: Any) -> tuple[list[Message], list[Malformed]]:  # noqa: ANN401 - any buffer
+    """Read what can be read of a payload that `decode_messages` refused, and give the answers to the rest.
+
+    Many askers share a connection: one question with a text in the place of a number must not cost the others theirs.
+    Raises msgspec.DecodeError where not even the questions can be told apart.
+    """
+    readable: list[Message] = []
+    malformed: list[Malformed] = []
+    for parts in msgspec.msgpack.decode(payload, type=list[list[Any]]):
+        try:
+            readable.append(_one_decoder.decode(_encoder.encode(parts)))
+        except msgspec.ValidationError as error:
+            if len(parts) < 2 or type(parts[1]) is not int:
+                raise
+            malformed.append(Malformed(parts[1], f"{parts[0]} cannot be read: {error}"))
+    return readable, malformed
+
+
+def split_encodable(messages: Sequence[Message]) -> tuple[list[Message], list[Malformed]]:
+    """Separate messages that can be encoded from the rest, which each get an answer that says why not."""
+    encodable: list[Message] = []
+    malformed: list[Malformed] = []
+    for message in messages:
+        try:
+            frames_of((message,))
+        except CANNOT_ENCODE as error:
+            request_id: int = message.request_id  # type: ignore[attr-defined] # every message of a lane has one
+            malformed.append(Malformed(request_id, f"{type(message).__name__} cannot be encoded: {error}"))
+        else:
+            encodable.append(message)
+    return encodable, malformed
+
+
 def frames_of(messages: Sequence[Message]) -> Sequence[bytes]:
-    """Give frames, one where the messages are small; a frame stays far below what a reader takes, if messages do."""
+    """Give frames, one where the messages are small; raises one of CANNOT_ENCODE."""
     payload = _encoder.encode(messages)
-    if len(payload) <= _SPLIT_BYTES or len(messages) == 1:
+    if len(payload) <= _SPLIT_BYTES:
+        return (_framed(payload),)
+    if len(messages) == 1:
+        if len(payload) > MAX_FRAME_BYTES:
+            raise ValueError(f"it has {len(payload)} bytes; at most {MAX_FRAME_BYTES} go into a frame")
         return (_framed(payload),)
     middle = len(messages) // 2
     return (*frames_of(messages[:middle]), *frames_of(messages[middle:]))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from eagleray.actors.messages import Misdirected
+from eagleray.actors.messages import Malformed, Misdirected
 from eagleray.broker.messages import Message
+
+_log = logging.getLogger(__name__)
 
 OnReply: TypeAlias = Callable[[Message | None], None]
 """Takes the answer, or None where none came: what was asked may have been done or not."""
 
 SESSION_SHIFT: Final = 32
 """A request id is the number of a session, shifted by this, and a count within it."""
+
+_SHARED: Final = 1 / 60
+"""Questions share a deadline that go out within this part of the timeout; so much longer one of them may wait."""
 
 
 def session_of(request_id: int) -> int:
@@ -40,6 +46,8 @@ class Link:
         "_send",
         "_timeout_s",
         "_waiting_since",
+        "_window_ends_at",
+        "hears_malformed",
         "is_broken",
     )
 
@@ -57,11 +65,14 @@ class Link:
         self._next_id = session << SESSION_SHIFT
         self._open: dict[int, OnReply] = {}
         self._deadlines: deque[tuple[float, int]] = deque()
+        self._window_ends_at = 0.0
         self._outbox: list[Message] = []
         self._gathering: list[Callable[[], None]] = []
         self._is_scheduled = False
         self._waiting_since = loop.time()
         self.is_broken = False
+        self.hears_malformed = False
+        """Whether the askers take `Malformed` for an answer; to others it is a question without one."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -108,9 +119,17 @@ class Link:
             return
         outbox, self._outbox = self._outbox, []
         if self._timeout_s is not None:
-            # One deadline stands for all that goes out together.
-            self._deadlines.append((self._loop.time() + self._timeout_s, self._next_id))
+            self._set_deadline(self._timeout_s)
         self._send(outbox)
+
+    def _set_deadline(self, timeout_s: float) -> None:
+        """Give all that has been asked a deadline, one for what goes out within a small part of the timeout."""
+        now = self._loop.time()
+        if self._deadlines and now < self._window_ends_at:
+            self._deadlines[-1] = (self._deadlines[-1][0], self._next_id)
+            return
+        self._window_ends_at = now + timeout_s * _SHARED
+        self._deadlines.append((self._window_ends_at + timeout_s, self._next_id))
 
     def received(self, replies: Sequence[Message]) -> None:
         """Hand answers to whoever asked; one that nobody waits for any more is dropped."""
@@ -118,15 +137,33 @@ class Link:
         take = self._open.pop
         for reply in replies:
             on_reply = take(reply.request_id, None)  # type: ignore[attr-defined] # every answer has one
-            if on_reply is not None:
+            if on_reply is None:
+                continue
+            if type(reply) is Malformed and not self.hears_malformed:
+                _log.error("a question was not carried: %s", reply.message)
+                on_reply(None)
+            else:
                 on_reply(None if type(reply) is Misdirected else reply)
 
-    def is_silent(self, seconds: float) -> bool:
-        """Whether somebody has waited for so long, and nobody was answered meanwhile."""
-        return bool(self._open) and not self.is_broken and self._loop.time() - self._waiting_since > seconds
+    @property
+    def waiting_since(self) -> float | None:
+        """Since when an asker has waited and none was answered; None where no asker waits."""
+        return self._waiting_since if self._open and not self.is_broken else None
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the oldest open question has waited for too long; None where none is open, or may wait for ever."""
+        oldest = next(iter(self._open), None)
+        if oldest is None or self._timeout_s is None:
+            self._deadlines.clear()
+            return None
+        while self._deadlines and self._deadlines[0][1] <= oldest:
+            self._deadlines.popleft()
+        # A question that has not gone out yet has all of its time.
+        return self._deadlines[0][0] if self._deadlines else self._loop.time() + self._timeout_s
 
     def expire(self) -> None:
-        """Answer None to what has been open for too long; called now and then."""
+        """Answer None to what has been open for too long; called when the first of it has."""
         now = self._loop.time()
         below = -1
         while self._deadlines and self._deadlines[0][0] <= now:

@@ -6,7 +6,7 @@ import asyncio
 import enum
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from eagleray.actors.lanes import direct, ray_lane
 from eagleray.actors.lanes.link import Link, OnReply
@@ -17,15 +17,26 @@ from eagleray.broker.messages import Message
 
 _log = logging.getLogger(__name__)
 
-_TICK_S: Final = 0.5
 _CONNECT_S: Final = 2.0
 _ATTACH_S: Final = 10.0
 _BACKOFF_S: Final = 0.05
+_REACH_S: Final = 1.0
+"""How long a node that runs, as Ray says, is tried before its port counts as one that cannot be reached."""
+
 _SILENT_S: Final = 1.0
+_SILENT_AGAIN_S: Final = 0.5
+_LOOK_S: Final = 0.05
+"""How much time is between two looks at what has waited for too long, at the least."""
+
+HOW_TO_REACH: Final = 'open the port, or take Ray\'s lane with lane="ray"'
 
 
 class Unanswered(Exception):
     """No answer came; what was asked may have been done or not, and asking again is safe."""
+
+
+class Unreachable(Unanswered):
+    """A node runs, and its port cannot be reached from here: nothing was asked of it."""
 
 
 class Lane(enum.StrEnum):
@@ -47,6 +58,16 @@ class Address(Protocol):
         """The port to connect to."""
 
 
+class Endpoint(NamedTuple):
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
 _Question: TypeAlias = tuple[OnReply | None, Callable[..., Message], tuple[object, ...]]
 
 
@@ -54,8 +75,9 @@ class Peers:
     """Asks nodes by number. One link to each, opened with the first question and again after it broke.
 
     Owns: the links, and the questions that wait for one to open. Promises: every question is answered once, with None
-    where no answer comes, and never before `ask` has returned. The local lane is taken to a node of this process, the
-    direct one to others; where that cannot be opened, the Ray lane, until the direct one can.
+    where no answer comes, and never before `ask` has returned. The local lane is taken to a node of this process, and
+    to others the lane that was chosen, never another. For the direct lane, Ray is asked where a node listens that is
+    not known, or does not answer where it was; `why_unreachable` says which port cannot be reached.
     """
 
     def __init__(
@@ -72,24 +94,40 @@ class Peers:
         self._actor_of = actor_of
         self._lane = lane
         self._timeout_s = timeout_s
-        self._addresses: dict[int, tuple[str, int]] = {}
+        self._addresses: dict[int, Endpoint] = {}
+        self._last_errors: dict[int, str] = {}
+        self._unreachable: dict[int, str] = {}
         self._links: dict[int, Link] = {}
         self._closing: dict[int, Callable[[], None]] = {}
         self._opening: dict[int, list[_Question]] = {}
         self._opening_since: dict[int, float] = {}
-        self._fallen_back: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
         self.traffic = Traffic()
         self.on_silence: Callable[[], None] | None = None
-        """Called again and again while a node lets somebody wait; it may be gone, or have much to do."""
+        """Called again and again while a node lets an asker wait; it may be gone, or have much to do.
 
-        self._start(self._tick())
+        It is set before the first question.
+        """
+
+        self._hears_malformed = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def hears_malformed(self) -> bool:
+        """Whether a question that cannot be carried is answered with `Malformed`, and not as one without an answer."""
+        return self._hears_malformed
+
+    @hears_malformed.setter
+    def hears_malformed(self, hears: bool) -> None:
+        self._hears_malformed = hears
+        for link in self._links.values():
+            link.hears_malformed = hears
 
     def learn(self, nodes: Mapping[int, Address]) -> None:
         """Take the addresses of nodes."""
         for node_id, node in nodes.items():
-            self._addresses[node_id] = (node.host, node.port)
+            self._addresses[node_id] = Endpoint(node.host, node.port)
 
     def forget(self, node_ids: Iterable[int]) -> None:
         """Give up the links to nodes that are gone: whoever waits for them need not wait until their time is up.
@@ -97,6 +135,7 @@ class Peers:
         Whoever asks them again opens another link.
         """
         for node_id in node_ids:
+            self._unreachable.pop(node_id, None)
             link, close = self._links.get(node_id), self._closing.get(node_id)
             if link is not None and close is not None:
                 link.break_off()
@@ -116,7 +155,11 @@ class Peers:
             return "none"
         if node_id not in self._closing:
             return "local"
-        return Lane.RAY if self._lane is Lane.RAY or node_id in self._fallen_back else Lane.DIRECT
+        return self._lane
+
+    def why_unreachable(self, node_id: int) -> str | None:
+        """Say which port of a node cannot be reached although the node runs, and why; None where that is not so."""
+        return self._unreachable.get(node_id)
 
     # Asking
 
@@ -130,15 +173,13 @@ class Peers:
         link = self._links.get(node_id)
         if link is not None and not link.is_broken:
             link.ask(on_reply, message_type, *fields)
-            return
-        if self._is_closed:
+        elif self._is_closed:
             self._answer_none(on_reply)
             return
-        if node_id not in self._opening:
-            self._opening[node_id] = []
-            self._opening_since[node_id] = self._loop.time()
-            self._start(self._open(node_id))
-        self._opening[node_id].append((on_reply, message_type, fields))
+        else:
+            self._ask_when_open(node_id, (on_reply, message_type, fields))
+        if on_reply is not None:
+            self._look_in_time()
 
     def gather(self, node_id: int, ask: Callable[[], None]) -> None:
         """Call somebody who wants to ask a node, once, right before what is asked in this turn goes out to it."""
@@ -149,7 +190,7 @@ class Peers:
             self._loop.call_soon(ask)
 
     async def call(self, node_id: int, message_type: Callable[..., Message], *fields: object) -> Any:  # noqa: ANN401 - the answer that belongs to the message
-        """Ask a node and wait for the answer; raises Unanswered."""
+        """Ask a node and wait for the answer; raises Unanswered, and Unreachable where its port is the reason."""
         answered: asyncio.Future[Message | None] = self._loop.create_future()
 
         def on_reply(reply: Message | None) -> None:
@@ -159,20 +200,32 @@ class Peers:
         self.ask(node_id, on_reply, message_type, *fields)
         reply = await answered
         if reply is None:
+            unreachable = self.why_unreachable(node_id)
+            if unreachable is not None:
+                raise Unreachable(unreachable)
             name = getattr(message_type, "__name__", str(message_type))
             raise Unanswered(f"node {node_id} did not answer {name}")
         return reply
 
     # Opening links
 
+    def _ask_when_open(self, node_id: int, question: _Question) -> None:
+        if node_id not in self._opening:
+            self._opening[node_id] = []
+            self._opening_since[node_id] = self._loop.time()
+            self._start(self._open(node_id))
+        self._opening[node_id].append(question)
+
     async def _open(self, node_id: int) -> None:
-        is_open = await self._open_direct(node_id) or await self._open_either(node_id)
+        is_by_ray = self._lane is Lane.RAY
+        is_open = await (self._open_ray(node_id) if is_by_ray else self._open_by_address(node_id))
         if not is_open:
             # Whoever is told asks again; this keeps it from doing so without a pause.
             await asyncio.sleep(_BACKOFF_S)
         for on_reply, message_type, fields in self._opening.pop(node_id, ()):
             if is_open:
                 self._links[node_id].ask(on_reply, message_type, *fields)
+                self._look_in_time()
             else:
                 self._answer_none(on_reply)
 
@@ -180,9 +233,63 @@ class Peers:
         if on_reply is not None:
             self._loop.call_soon(on_reply, None)
 
+    async def _open_by_address(self, node_id: int) -> bool:
+        """Connect to where a node is known to listen; where nothing answers there, ask Ray where that is by now.
+
+        Meanwhile the node is tried again: one that was killed listens up to two seconds before Ray answers for it.
+        """
+        if await self._open_direct(node_id):
+            return True
+        if self._actor_of is None:
+            return False
+        asking = self._loop.create_task(self._ask_address(node_id))
+        try:
+            while not asking.done():
+                await asyncio.wait({asking}, timeout=_BACKOFF_S)
+                if not asking.done() and await self._open_direct(node_id):
+                    return True
+            address = asking.result()
+        finally:
+            asking.cancel()
+        if address is None:
+            self._unreachable.pop(node_id, None)
+            return False
+        return await self._open_at(node_id, address)
+
+    async def _ask_address(self, node_id: int) -> Endpoint | None:
+        """Ask the actor of a node where it listens; None where Ray says that there is none, or nothing."""
+        assert self._actor_of is not None, "an asker outside of Ray does not ask it"
+        try:
+            async with asyncio.timeout(_ATTACH_S):
+                host, port, _ = await self._actor_of(node_id).contact.remote()
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises, there is no address
+            _log.info("Ray does not say where node %s listens: %s", node_id, type(error).__name__)
+            return None
+        return Endpoint(host, port)
+
+    async def _open_at(self, node_id: int, address: Endpoint) -> bool:
+        """Connect to a node that runs; where that does not succeed soon, its port cannot be reached."""
+        deadline = self._loop.time() + _REACH_S
+        while True:
+            # The metadata may be older than what Ray says.
+            self._addresses[node_id] = address
+            if await self._open_direct(node_id):
+                return True
+            if self._loop.time() >= deadline:
+                self._found_unreachable(node_id, address)
+                return False
+            await asyncio.sleep(_BACKOFF_S)
+
+    def _found_unreachable(self, node_id: int, address: Endpoint) -> None:
+        why = f"node {node_id} runs, but cannot be reached at {address} from here ({self._last_errors[node_id]})"
+        if node_id not in self._unreachable:
+            _log.error("%s: %s", why, HOW_TO_REACH)
+        self._unreachable[node_id] = why
+
     async def _open_direct(self, node_id: int) -> bool:
+        """Try once to connect to where a node is known to listen."""
         address = self._addresses.get(node_id)
-        if self._lane is not Lane.DIRECT or address is None:
+        if address is None:
             return False
         try:
             async with asyncio.timeout(_CONNECT_S):
@@ -190,32 +297,12 @@ class Peers:
                     *address, self._token, node_id=node_id, timeout_s=self._timeout_s, traffic=self.traffic
                 )
         except (OSError, TimeoutError) as error:
-            _log.info("no direct lane to node %s at %s:%s: %s", node_id, *address, error)
+            self._last_errors[node_id] = str(error) or f"nothing answered within {_CONNECT_S:g} s"
+            _log.info("no connection to node %s at %s: %s", node_id, address, self._last_errors[node_id])
             return False
         self._take(node_id, link, client.close)
-        self._fallen_back.discard(node_id)
+        self._unreachable.pop(node_id, None)
         return True
-
-    async def _open_either(self, node_id: int) -> bool:
-        """Open the Ray lane, or the direct one where that is sooner; False as soon as Ray says that there is no actor.
-
-        A node that was killed listens again up to two seconds before Ray tells those who wait for its actor.
-        """
-        by_ray = self._loop.create_task(self._open_ray(node_id))
-        directly = self._loop.create_task(self._open_direct_soon(node_id))
-        try:
-            await asyncio.wait({by_ray, directly}, return_when=asyncio.FIRST_COMPLETED)
-            return directly.done() or by_ray.result()
-        finally:
-            by_ray.cancel()
-            directly.cancel()
-
-    async def _open_direct_soon(self, node_id: int) -> None:
-        """Try until the direct lane is open."""
-        while True:
-            await asyncio.sleep(_BACKOFF_S)
-            if await self._open_direct(node_id):
-                return
 
     async def _open_ray(self, node_id: int) -> bool:
         if self._actor_of is None:
@@ -227,37 +314,48 @@ class Peers:
             _log.info("no Ray lane to node %s: %s", node_id, type(error).__name__)
             return False
         self._take(node_id, client.link, client.close)
-        if self._lane is Lane.DIRECT:
-            self._fallen_back.add(node_id)
         return True
 
     def _take(self, node_id: int, link: Link, close: Callable[[], None]) -> None:
         if self._is_closed:
             close()
+        link.hears_malformed = self._hears_malformed
         self._links[node_id] = link
         self._closing[node_id] = close
 
     # Time
 
-    async def _tick(self) -> None:
-        while not self._is_closed:
-            await asyncio.sleep(_TICK_S)
-            for link in self._links.values():
-                link.expire()
-            if self.on_silence is not None and self._is_anybody_silent():
-                self.on_silence()
-            for node_id in [*self._fallen_back]:
-                # The link by Ray goes on until its answers are there; whatever is asked from now on goes direct.
-                if node_id not in self._opening:
-                    await self._open_direct(node_id)
+    def _look_in_time(self) -> None:
+        """See to it that a question which has just been asked does not wait for ever."""
+        if self._alarm is None:
+            # Nothing that is open is due before this; what is asked later is due later.
+            delay_s = self._timeout_s if self.on_silence is None else min(_SILENT_S, self._timeout_s)
+            self._alarm = self._loop.call_later(delay_s, self._look)
 
-    def _is_anybody_silent(self) -> bool:
-        """Whether somebody has waited for long for an answer, or for a lane: one to a lost machine opens slowly."""
-        long_ago = self._loop.time() - _SILENT_S
-        is_opening_slowly = any(
-            questions and self._opening_since[node_id] < long_ago for node_id, questions in self._opening.items()
-        )
-        return is_opening_slowly or any(link.is_silent(_SILENT_S) for link in self._links.values())
+    def _look(self) -> None:
+        """Answer what has waited for too long, and tell of silence; look again when the next of both is due.
+
+        Where no question is open, nothing is due, and the next question has it looked again.
+        """
+        self._alarm = None
+        now = self._loop.time()
+        for link in self._links.values():
+            link.expire()
+        due = [at for link in self._links.values() if (at := link.expires_at) is not None]
+        waiting_since = self._waiting_since() if self.on_silence is not None else None
+        is_silent = waiting_since is not None and now - waiting_since >= _SILENT_S
+        if waiting_since is not None:
+            due.append(now + _SILENT_AGAIN_S if is_silent else waiting_since + _SILENT_S)
+        if due:
+            self._alarm = self._loop.call_at(max(min(due), now + _LOOK_S), self._look)
+        if is_silent and self.on_silence is not None:
+            self.on_silence()
+
+    def _waiting_since(self) -> float | None:
+        """Since when an asker has waited for an answer, or for a lane: one to a lost machine opens slowly."""
+        since = [at for link in self._links.values() if (at := link.waiting_since) is not None]
+        since += [self._opening_since[node_id] for node_id, questions in self._opening.items() if questions]
+        return min(since, default=None)
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(coroutine)
@@ -267,6 +365,8 @@ class Peers:
     def close(self) -> None:
         """Close every link; whoever waits is answered with None."""
         self._is_closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
         for task in [*self._tasks]:
             task.cancel()
         for link in self._links.values():

@@ -1,4 +1,4 @@
-"""The Ray lane: actor calls that each carry as many messages as have gathered; what the other lanes fall back to.
+"""The Ray lane: actor calls that each carry as many messages as have gathered, where lane="ray" chooses it.
 
 Two calls make a lane. `exchange` brings questions and takes back the answers that are there when they have been dealt
 with. What is answered later (a long poll, a question that had to wait) is fetched by `collect`, of which one call waits
@@ -11,7 +11,15 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from eagleray.actors.lanes.frames import decode_messages, encode_messages
+import msgspec
+
+from eagleray.actors.lanes.frames import (
+    CANNOT_ENCODE,
+    decode_messages,
+    decode_readable,
+    encode_messages,
+    split_encodable,
+)
 from eagleray.actors.lanes.link import Link
 from eagleray.actors.lanes.sessions import Sessions
 from eagleray.broker.messages import Message
@@ -47,7 +55,11 @@ class RaySession:
         """Give the answers that are there."""
         answers, self._answers = self._answers, []
         self._arrived.clear()
-        return encode_messages(answers)
+        try:
+            return encode_messages(answers)
+        except CANNOT_ENCODE:
+            encodable, malformed = split_encodable(answers)
+            return encode_messages([*encodable, *malformed])
 
     async def wait(self) -> None:
         """Return when there is an answer, or none has come for a while."""
@@ -81,7 +93,13 @@ class RayLane:
     async def exchange(self, number: int, payload: bytes) -> bytes:
         """Take questions; give the answers that are there once these have been dealt with."""
         session = self._used(number)
-        self._sessions.receive(decode_messages(payload))
+        try:
+            messages = decode_messages(payload)
+        except msgspec.ValidationError:
+            messages, malformed = decode_readable(payload)
+            for reply in malformed:
+                session.answer(reply)
+        self._sessions.receive(messages)
         # The roles take their turns in the next round of the loop, and the answers are here in the one after.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -124,10 +142,19 @@ class RayClient:
         if self._outbox and self._in_flight < _CALLS_IN_FLIGHT:
             outbox, self._outbox = self._outbox, []
             self._in_flight += 1
-            self._start(self._exchange(encode_messages(outbox)))
+            self._start(self._exchange(self._encoded(outbox)))
         elif len(self.link) and not self._outbox and not self._in_flight and not self._is_collecting:
             self._is_collecting = True
             self._start(self._collect())
+
+    def _encoded(self, outbox: list[Message]) -> bytes:
+        """Encode what can be, and answer those who asked the rest."""
+        try:
+            return encode_messages(outbox)
+        except CANNOT_ENCODE:
+            encodable, malformed = split_encodable(outbox)
+            self.link.received(malformed)
+            return encode_messages(encodable)
 
     def _start(self, call: Any) -> None:  # noqa: ANN401 - a coroutine
         task = self._loop.create_task(call)

@@ -2,43 +2,102 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated
 
 import msgspec
 
-_UNLIMITED: Final = 2**31 - 1
-_MAY_BE_ZERO: Final = frozenset(
-    {"max_incremental_fetch_session_cache_slots", "connection_requests_per_second", "auto_create_topics_enable"}
-)
+from eagleray.broker.settings import INT32_MAX, NOT_IN_KAFKA, Setting, check_ranges
 
 
 class ListenerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How many peers a node lets in, how much it takes from each, and what a request may do by the way."""
 
-    connections_max_idle_ms: int = 10 * 60 * 1000
-    """How long a connection may be silent while nothing of it is in flight."""
+    connections_max_idle_ms: Annotated[
+        int,
+        Setting(
+            "How long a connection may be silent, while no request of it is in flight, before the node closes it.",
+            unit="ms",
+            least=1,
+        ),
+    ] = 10 * 60 * 1000
 
-    max_connections: int = _UNLIMITED
-    max_connections_per_ip: int = _UNLIMITED
-    socket_request_max_bytes: int = 100 * 1024 * 1024
-    socket_request_complete_ms: int = 30_000
-    """How long the first byte of a request may be ahead of its last; large requests get more."""
+    max_connections: Annotated[
+        int,
+        Setting(
+            "The number of Kafka clients' connections that one node serves at the same time; further ones are closed.",
+            least=1,
+        ),
+    ] = INT32_MAX
 
-    queued_max_requests: int = 500
-    """How many requests of one connection may be in flight before it is read no further."""
+    max_connections_per_ip: Annotated[
+        int,
+        Setting(
+            "The number of Kafka clients' connections from one address that one node serves at the same time; further "
+            "ones are closed.",
+            least=1,
+        ),
+    ] = INT32_MAX
 
-    queued_max_request_bytes: int = 64 * 1024 * 1024
-    """How many bytes the requests in flight of one connection may have before it is read no further."""
+    socket_request_max_bytes: Annotated[
+        int,
+        Setting(
+            "The largest request that a node reads; a connection that announces a larger one is closed.",
+            unit="bytes",
+            least=1,
+        ),
+    ] = 100 * 1024 * 1024
 
-    connection_requests_per_second: int = 0
-    """How many requests a second are taken from one connection, on average; 0 means any number."""
+    socket_request_complete_ms: Annotated[
+        int,
+        Setting(
+            "How long after the first byte of a request its last byte may come before the node closes the connection; "
+            "large requests get more time.",
+            unit="ms",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 30_000
 
-    max_incremental_fetch_session_cache_slots: int = 1000
-    auto_create_topics_enable: bool = True
-    """Whether a topic that a client asks the metadata of is created when there is none."""
+    queued_max_requests: Annotated[
+        int,
+        Setting(
+            "The number of requests of one connection that may be in flight before the node reads no further from it. "
+            "Kafka counts those of all connections of a broker together.",
+            least=1,
+        ),
+    ] = 500
+
+    queued_max_request_bytes: Annotated[
+        int,
+        Setting(
+            "The size of all requests of one connection together that may be in flight before the node reads no "
+            "further from it. Kafka counts those of all connections of a broker together, and has no limit by default.",
+            unit="bytes",
+            least=1,
+            kafka="-1",
+        ),
+    ] = 64 * 1024 * 1024
+
+    connection_requests_per_second: Annotated[
+        int,
+        Setting(
+            "The number of requests that a node takes from one connection in a second, on average; 0 for any number.",
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 0
+
+    max_incremental_fetch_session_cache_slots: Annotated[
+        int,
+        Setting(
+            "The number of incremental fetch sessions that a node remembers. A consumer without one names all of its "
+            "partitions in every fetch request.",
+        ),
+    ] = 1000
+
+    auto_create_topics_enable: Annotated[
+        bool,
+        Setting("Whether a topic is created when a Kafka client asks for its metadata and there is none."),
+    ] = True
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            least = 0 if name in _MAY_BE_ZERO else 1
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} has to be {least} or more")
+        check_ranges(self)

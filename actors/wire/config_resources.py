@@ -6,19 +6,19 @@ import enum
 from collections.abc import Mapping
 from typing import Final
 
-from eagleray.actors.settings import default_settings
+from eagleray.actors.settings import canonical, default_settings, described_cluster_settings
 from eagleray.actors.wire.asking import AdminCall, ask_controller, until_seen
 from eagleray.broker.controller.config_entries import (
-    TOPIC_CONFIG_MEANINGS,
     ConfigEntry,
     ConfigSource,
     topic_entries,
     type_of,
     values_of,
 )
-from eagleray.broker.controller.decisions import Complaint
+from eagleray.broker.controller.decisions import Refusal
 from eagleray.broker.controller.events import AlterTopicConfigs, TopicResult
-from eagleray.broker.controller.names import complaint_about
+from eagleray.broker.controller.names import problem_with
+from eagleray.broker.settings import Described
 from eagleray.protocol.errors import ErrorCode
 
 _TIMEOUT_MS: Final = 30_000
@@ -26,7 +26,7 @@ _GROUP_PREFIX: Final = "group."
 _GROUP_KEYS: Final = frozenset({"consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"})
 """The settings that Kafka lets a group have of its own; here they are the cluster's for all groups."""
 
-UNCHANGED: Final = Complaint(ErrorCode.NONE, "")
+UNCHANGED: Final = Refusal(ErrorCode.NONE, "")
 
 
 class ResourceType(enum.IntEnum):
@@ -42,7 +42,7 @@ class ResourceType(enum.IntEnum):
 # Looking at settings
 
 
-def entries_of(resource_type: int, name: str, call: AdminCall) -> list[ConfigEntry] | Complaint:
+def entries_of(resource_type: int, name: str, call: AdminCall) -> list[ConfigEntry] | Refusal:
     """Return every setting of a topic, node or group, or say why there is none."""
     if resource_type == ResourceType.TOPIC:
         return _entries_of_topic(name, call)
@@ -50,20 +50,20 @@ def entries_of(resource_type: int, name: str, call: AdminCall) -> list[ConfigEnt
         return _entries_of_node(name, call)
     if resource_type == ResourceType.GROUP:
         return _entries_of_group(name, call)
-    return Complaint(ErrorCode.INVALID_REQUEST, f"resource {name!r} is of type {resource_type}; {_EXPECTED_TYPES}")
+    return Refusal(ErrorCode.INVALID_REQUEST, f"resource {name!r} is of type {resource_type}; {_EXPECTED_TYPES}")
 
 
-def _entries_of_topic(name: str, call: AdminCall) -> list[ConfigEntry] | Complaint:
-    text = complaint_about(name)
+def _entries_of_topic(name: str, call: AdminCall) -> list[ConfigEntry] | Refusal:
+    text = problem_with(name)
     if text is not None:
-        return Complaint(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     topic = call.host.image.topics.get(name)
     if topic is None:
-        return Complaint(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
     return topic_entries(topic.configs, call.host.spec.settings)
 
 
-def _entries_of_node(name: str, call: AdminCall) -> list[ConfigEntry] | Complaint:
+def _entries_of_node(name: str, call: AdminCall) -> list[ConfigEntry] | Refusal:
     """All nodes of a cluster have the same settings, so this one can speak for any; none of them can be changed."""
     if not name:
         # What all nodes have been given while they run: nothing can be.
@@ -71,19 +71,19 @@ def _entries_of_node(name: str, call: AdminCall) -> list[ConfigEntry] | Complain
     node = call.host.image.nodes.get(int(name)) if name.isascii() and name.isdigit() else None
     if node is None:
         nodes = ", ".join(map(str, sorted(call.host.image.nodes)))
-        return Complaint(ErrorCode.INVALID_REQUEST, f"there is no node {name!r}; expected one of {nodes}")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"there is no node {name!r}; expected one of {nodes}")
     own = {
         "node.id": name,
         "broker.id": name,
         "advertised.listeners": f"PLAINTEXT://{node.host}:{node.port}",
         "log.dirs": call.host.spec.data_dir,
     }
-    return _read_only(call.host.spec.settings | own, default_settings())
+    return _read_only(canonical(call.host.spec.settings) | own, default_settings())
 
 
-def _entries_of_group(name: str, call: AdminCall) -> list[ConfigEntry] | Complaint:
+def _entries_of_group(name: str, call: AdminCall) -> list[ConfigEntry] | Refusal:
     if not name:
-        return Complaint(ErrorCode.INVALID_GROUP_ID, "a group's name is empty")
+        return Refusal(ErrorCode.INVALID_GROUP_ID, "a group's name is empty")
     given, defaults = _of_groups(call.host.spec.settings), _of_groups(default_settings())
     return _read_only(given, defaults)
 
@@ -95,10 +95,17 @@ def _of_groups(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _read_only(given: Mapping[str, str], defaults: Mapping[str, str]) -> list[ConfigEntry]:
     layers = ((ConfigSource.CLUSTER, given), (ConfigSource.DEFAULT, defaults))
+    known = described_cluster_settings()
     return [
-        ConfigEntry(key, values_of(key, layers), type_of(key, text), TOPIC_CONFIG_MEANINGS.get(key), is_read_only=True)
+        ConfigEntry(key, values_of(key, layers), type_of(key, text), _meaning(key, known), is_read_only=True)
         for key, text in sorted({**given, **defaults}.items())
     ]
+
+
+def _meaning(key: str, known: Mapping[str, Described]) -> str | None:
+    """What a setting of a node or of a group means; a group's have the names of the cluster's without their prefix."""
+    found = known.get(key) or known.get(f"{_GROUP_PREFIX}{key}")
+    return None if found is None else found.setting.meaning
 
 
 _EXPECTED_TYPES: Final = "expected " + ", ".join(
@@ -116,32 +123,32 @@ async def alter_topic(
     changes: Mapping[str, str | None],
     validate_only: bool,
     *more: object,
-) -> Complaint:
+) -> Refusal:
     """Have the controller change settings of a topic; `more` are the further fields of `AlterTopicConfigs`."""
-    refused = _complaint_about_changing(resource_type, name)
+    refused = _problem_with_changing(resource_type, name)
     if refused is not None:
         return refused
     fields = (name, dict(changes), validate_only, *more)
     answer = await ask_controller(call, _TIMEOUT_MS, AlterTopicConfigs, *fields)
     if answer is None:
         text = "the controller has not answered in time; the settings may have been changed or not"
-        return Complaint(ErrorCode.REQUEST_TIMED_OUT, text)
+        return Refusal(ErrorCode.REQUEST_TIMED_OUT, text)
     result: TopicResult = answer.results[0]
     if result.error_code is not ErrorCode.NONE:
-        return Complaint(result.error_code, result.message or "")
+        return Refusal(result.error_code, result.message or "")
     if not validate_only:
         await until_seen(lambda: _shows(name, changes, call))
     return UNCHANGED
 
 
-def _complaint_about_changing(resource_type: int, name: str) -> Complaint | None:
+def _problem_with_changing(resource_type: int, name: str) -> Refusal | None:
     if resource_type == ResourceType.TOPIC:
-        text = complaint_about(name)
-        return None if text is None else Complaint(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+        text = problem_with(name)
+        return None if text is None else Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     if resource_type in (ResourceType.BROKER, ResourceType.GROUP):
         text = "the settings of nodes and groups are given when the cluster is started; expected those of a topic"
-        return Complaint(ErrorCode.INVALID_REQUEST, text)
-    return Complaint(ErrorCode.INVALID_REQUEST, f"resource {name!r} is of type {resource_type}; {_EXPECTED_TYPES}")
+        return Refusal(ErrorCode.INVALID_REQUEST, text)
+    return Refusal(ErrorCode.INVALID_REQUEST, f"resource {name!r} is of type {resource_type}; {_EXPECTED_TYPES}")
 
 
 def _shows(name: str, changes: Mapping[str, str | None], call: AdminCall) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.handlers.api_versions import refuse_unknown_version
 from eagleray.actors.wire.handlers.registry import SERVED
-from eagleray.actors.wire.patience import Patience, Verdict
+from eagleray.actors.wire.idle_timeouts import IdleTimeouts, Verdict
 from eagleray.actors.wire.rate_limit import RateLimit
 from eagleray.actors.wire.served import Served
 from eagleray.actors.wire.strangers import DIRECT_LANE, FIRST_BYTES, describe_stranger
@@ -35,7 +35,8 @@ class Connection(asyncio.Protocol):
 
     Owns: the calls in flight of one peer. Everything that is answered in one turn of the loop leaves with one write. A
     peer that does not read its answers, or has too much in flight, is read no further until that changes, so what it
-    costs is bounded. A peer that does not speak the protocol is told about in the log and closed; nobody else notices.
+    costs is bounded. A peer that does not speak the protocol is told about in the log and closed; other peers do not
+    notice.
     """
 
     def __init__(self, listener: Listener) -> None:
@@ -59,7 +60,7 @@ class Connection(asyncio.Protocol):
         self._most_requests = listener.config.queued_max_requests
         self._most_bytes = listener.config.queued_max_request_bytes
         self._rate_limit = RateLimit(listener.config.connection_requests_per_second, self._loop.time())
-        self._patience = Patience(listener.config, self._loop.time())
+        self._idle_timeouts = IdleTimeouts(listener.config, self._loop.time())
 
     # Its life
 
@@ -89,27 +90,31 @@ class Connection(asyncio.Protocol):
             transport, self._transport = self._transport, None
             transport.abort()
 
-    def tick(self, now_s: float) -> None:
-        """Close the connection where it has been silent, or in the middle of a request, for too long."""
+    def look(self, now_s: float) -> float:
+        """Close the connection where it has been silent, or in the middle of a request, for too long.
+
+        Return after how many seconds to look again.
+        """
         # What we do not read cannot be held against the peer.
         incomplete_bytes = 0 if self._is_paused else self._frames.buffered_bytes + len(self._first_bytes)
-        verdict = self._patience.look(now_s, incomplete_bytes=incomplete_bytes, is_busy=bool(self._waiting))
+        verdict = self._idle_timeouts.look(now_s, incomplete_bytes=incomplete_bytes, is_busy=bool(self._waiting))
         if verdict is Verdict.SLOW:
             self.refuse("slow", "the rest of a request does not come")
         elif verdict is Verdict.IDLE:
             _log.info("closing the connection with %s:%s: it was idle", self.peer_host, self.peer_port)
             self.abort()
+        return self._idle_timeouts.next_look_s
 
     def refuse(self, kind: str, sentence: str) -> None:
         """Close at once, and say in the log what the peer looks like."""
-        self.listener.complaints.complain(self.peer_host, self.peer_port, kind, sentence)
+        self.listener.throttled_log.log_closing(self.peer_host, self.peer_port, kind, sentence)
         self.abort()
 
     # What comes in
 
     def data_received(self, data: bytes) -> None:
         """Take requests; with the first bytes, find out who speaks."""
-        self._patience.was_active = True
+        self._idle_timeouts.was_active = True
         if not self._is_identified:
             data = self._identify(data)
             if not data:
@@ -118,13 +123,14 @@ class Connection(asyncio.Protocol):
         if len(data) <= _SMALL_FRAME_BYTES and self._frames.is_one_frame(data):
             frames = (data[LENGTH.size :],)
         else:
+            self.listener.look_soon(self)
             try:
                 frames = self._frames.feed(data)
             except InvalidFrame as error:
                 self.refuse("frame", f"it does not speak Kafka's protocol: {error}")
                 return
         if frames:
-            self._patience.took_request = True
+            self._idle_timeouts.took_request = True
         for frame in frames:
             if not self._take(frame):
                 return
@@ -134,9 +140,10 @@ class Connection(asyncio.Protocol):
             self._pause_or_resume()
 
     def _identify(self, data: bytes) -> bytes:
-        """Return what is to be read as Kafka's frames: nothing as long as nobody knows, or where it is not."""
+        """Return what is to be read as Kafka's frames: nothing as long as it is not known, or where it is not."""
         data = self._first_bytes = self._first_bytes + data
         if len(data) < FIRST_BYTES:
+            self.listener.look_soon(self)
             return b""
         self._first_bytes = b""
         if data[:FIRST_BYTES] == DIRECT_LANE:
@@ -238,7 +245,7 @@ class Connection(asyncio.Protocol):
     def failed(self, call: Call, error: BaseException) -> None:
         """Refuse a request whose handler failed; the node and the other requests go on."""
         request = f"{call.served.api.name} version {call.api_version}"
-        self.listener.complaints.report_failure(self.peer_host, request, error)
+        self.listener.throttled_log.report_failure(self.peer_host, request, error)
         if not call.is_answered and self._transport is not None:
             self._refuse_call(call, ErrorCode.UNKNOWN_SERVER_ERROR)
 
@@ -250,7 +257,9 @@ class Connection(asyncio.Protocol):
                 call.answer(refusal)
                 return
         except Exception as error:  # noqa: BLE001 - what is left is to close
-            self.listener.complaints.report_failure(self.peer_host, f"the refusal of {name} version {version}", error)
+            self.listener.throttled_log.report_failure(
+                self.peer_host, f"the refusal of {name} version {version}", error
+            )
         self.refuse(f"{name} {error_code}", f"{name} version {version} was refused with {error_code.name}")
 
     # How much of it
@@ -291,3 +300,4 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+            self.listener.look_soon(self)

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from eagleray.actors.shell import Host
 from eagleray.actors.wire.advertised import Advertised
-from eagleray.actors.wire.complaints import Complaints
 from eagleray.actors.wire.config import ListenerConfig
 from eagleray.actors.wire.connection import Connection
 from eagleray.actors.wire.fetch_sessions import FetchSessions
+from eagleray.actors.wire.idle_timeouts import SOON_S
+from eagleray.actors.wire.throttled_log import ThrottledLog
+from eagleray.broker.runtime.deadlines import NEVER_MS, Deadlines
 
-_TICK_S: Final = 0.5
 _GRACE_S: Final = 1.0
 _BACKLOG: Final = 1024
 
@@ -29,7 +30,7 @@ class Listener:
     def __init__(self, host: Host, config: ListenerConfig, direct_session: Callable[[], asyncio.Protocol]) -> None:
         self.host = host
         self.config = config
-        self.complaints = Complaints(host.loop.time)
+        self.throttled_log = ThrottledLog(host.loop.time)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, host.loop.time)
         self._direct_session = direct_session
         self._advertised = Advertised(host.image)
@@ -37,7 +38,8 @@ class Listener:
         self._excess: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
-        self._ticking: asyncio.TimerHandle | None = None
+        self._looks: Deadlines[Connection] = Deadlines(self._set_timer)
+        """When to look at which connection again, by the loop's clock."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -54,7 +56,6 @@ class Listener:
         """Take connections at an address; return the port, or raise OSError where that is not free."""
         loop = self.host.loop
         self._server = await loop.create_server(lambda: Connection(self), address, port, backlog=_BACKLOG)
-        self._ticking = loop.call_later(_TICK_S, self._tick)
         chosen: int = self._server.sockets[0].getsockname()[1]
         return chosen
 
@@ -75,6 +76,7 @@ class Listener:
             self._excess.add(connection)
         self._connections.add(connection)
         self._by_address[address] += 1
+        self.look_soon(connection)
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection."""
@@ -82,6 +84,7 @@ class Listener:
             return
         self._connections.discard(connection)
         self._excess.discard(connection)
+        self._looks.cancel(connection)
         self._by_address[connection.peer_host] -= 1
         if not self._by_address[connection.peer_host]:
             del self._by_address[connection.peer_host]
@@ -102,16 +105,31 @@ class Listener:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _tick(self) -> None:
-        self._ticking = self.host.loop.call_later(_TICK_S, self._tick)
+    def look_soon(self, connection: Connection) -> None:
+        """Look at a connection soon, for a request of it may be incomplete."""
+        self._look_after(connection, SOON_S)
+
+    def _look_after(self, connection: Connection, delay_s: float) -> None:
+        if connection in self._connections:
+            self._looks.set_by(connection, self._now_ms() + int(delay_s * 1000))
+
+    def _now_ms(self) -> int:
+        return int(self.host.loop.time() * 1000)
+
+    def _set_timer(self, due_ms: int) -> None:
+        steady_ms = NEVER_MS if due_ms == NEVER_MS else self.host.steady_ms() + due_ms - self._now_ms()
+        self.host.timer.set(self._on_due, steady_ms)
+
+    def _on_due(self) -> None:
         now_s = self.host.loop.time()
-        for connection in [*self._connections]:
-            connection.tick(now_s)
-        for connection in [*self._excess]:
-            connection.abort()
+        for connection in self._looks.take_due(int(now_s * 1000)):
+            self._look_after(connection, connection.look(now_s))
+            if connection in self._excess:
+                connection.abort()
+        self._set_timer(self._looks.next_due_ms)
 
     async def close(self) -> None:
-        """Let nobody in any more, answer what is in flight, as far as that is soon done, and close."""
+        """Let no peer in any more, answer what is in flight, as far as that is soon done, and close."""
         if self._server is not None:
             self._server.close()
         for connection in [*self._connections]:
@@ -119,8 +137,7 @@ class Listener:
         deadline_s = self.host.loop.time() + _GRACE_S
         while self._connections and self.host.loop.time() < deadline_s:
             await asyncio.sleep(0.01)
-        if self._ticking is not None:
-            self._ticking.cancel()
+        self._looks.clear()
         for task in [*self._tasks]:
             task.cancel()
         for connection in [*self._connections]:

@@ -20,12 +20,12 @@ Part = TypeVar("Part")
 def refusal_of(call: Call, partition: TopicPartition, *, if_internal: ErrorCode) -> ErrorCode:
     """Say why a request about a partition is not one for this node, or NONE where it is.
 
-    Internal topics are written and read by their coordinators alone, which answer for what is in them.
+    Internal topics are written by their coordinators alone; clients may read them.
     """
     topic = call.host.image.topics.get(partition.topic)
     if topic is None or not 0 <= partition.partition < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if partition.topic in INTERNAL_TOPICS:
+    if partition.topic in INTERNAL_TOPICS and if_internal is not ErrorCode.NONE:
         return if_internal
     if topic.partitions[partition.partition].leader != call.host.spec.node_id:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -58,7 +58,8 @@ class Ours:
 
     def _record(self) -> dict[str, str]:
         """What `eagleray start` notes for the commands that come after it."""
-        return dict(json.loads(Path(self._temporary, "home", "clusters", "default.json").read_text()))
+        (record,) = Path(self._temporary, "home", "clusters").glob("default@*.json")
+        return dict(json.loads(record.read_text()))
 
     @property
     def ray_address(self) -> str:

@@ -17,7 +17,7 @@ from benchmarks.measuring import CpuOf
 from benchmarks.replication.clusters import MACHINES, NODES_OF_A_MACHINE
 from eagleray import aio
 from eagleray.cli.bench_load import Bench, Load
-from eagleray.client.producer import AsyncProducer
+from eagleray.client.producer.producer import AsyncProducer
 
 PARTITIONS = 8
 PLAIN_PRODUCERS = 1000

@@ -11,7 +11,7 @@ from eagleray.broker.controller.changes import (
 )
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.config_changes import changed_configs
-from eagleray.broker.controller.decisions import Complaint, Decision, decide, names_in, refuse, repeated
+from eagleray.broker.controller.decisions import Decision, Refusal, decide, names_in, refuse, repeated
 from eagleray.broker.controller.events import (
     AlterTopicConfigs,
     DeleteTopics,
@@ -24,8 +24,8 @@ from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.new_partitions import NewPartitions
 from eagleray.broker.controller.topic_configs import TopicConfig
 from eagleray.broker.controller.topics import INTERNAL_TOPICS, TopicImage
-from eagleray.broker.log.config import InvalidConfig
 from eagleray.broker.replication.moving import target_of
+from eagleray.broker.settings import InvalidConfig
 from eagleray.protocol.errors import ErrorCode
 
 
@@ -47,7 +47,7 @@ def _delete(name: str, is_repeated: bool, expected_id: bytes | None, image: Meta
     if is_repeated:
         return TopicResult(name, ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
     found = _find(name, image, "deleted")
-    if isinstance(found, Complaint):
+    if isinstance(found, Refusal):
         return TopicResult(name, *found)
     if expected_id not in (None, found.topic_id):
         return TopicResult(name, ErrorCode.UNKNOWN_TOPIC_ID, f"topic {name} has another id by now")
@@ -62,7 +62,7 @@ def _dedicated_to(names: set[str], image: MetadataImage) -> tuple[int, ...]:
 def grow_topic(request: GrowTopic, image: MetadataImage, config: ControllerConfig) -> Decision:
     """Add partitions after those that a topic has."""
     topic = _find(request.name, image, "given partitions")
-    if isinstance(topic, Complaint):
+    if isinstance(topic, Refusal):
         return refuse(request, *topic)
     count, partitions = len(topic.partitions), NewPartitions(image, config)
     if request.partitions <= count:
@@ -70,9 +70,9 @@ def grow_topic(request: GrowTopic, image: MetadataImage, config: ControllerConfi
         return refuse(request, ErrorCode.INVALID_PARTITIONS, text)
     is_dedicated = TopicConfig.parse(topic.configs).is_dedicated
     factor = len(target_of(topic.partitions[0]))
-    complaint = _complaint_about_growth(request, request.partitions - count, factor, partitions, is_dedicated)
-    if complaint is not None:
-        return refuse(request, *complaint)
+    refusal = _problem_with_growth(request, request.partitions - count, factor, partitions, is_dedicated)
+    if refusal is not None:
+        return refuse(request, *refusal)
     result = TopicResult(request.name, ErrorCode.NONE, None, topic.topic_id, request.partitions)
     answer = TopicsAnswered(request.request_id, (result,))
     if request.validate_only:
@@ -81,24 +81,24 @@ def grow_topic(request: GrowTopic, image: MetadataImage, config: ControllerConfi
     return partitions.decide(answer, [PartitionsAdded(request.name, made)])
 
 
-def _complaint_about_growth(
+def _problem_with_growth(
     request: GrowTopic, more: int, factor: int, partitions: NewPartitions, is_dedicated: bool
-) -> Complaint | None:
+) -> Refusal | None:
     if request.assignments and len(request.assignments) != more:
         text = f"{more} partitions are to be added, with {len(request.assignments)} assignments; expected one for each"
-        return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     if request.assignments and len(request.assignments[0]) != factor:
         text = f"a partition is assigned to {len(request.assignments[0])} nodes; expected {factor}, as for the others"
-        return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    return partitions.complaint_about(
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return partitions.problem_with(
         more, is_dedicated, None if request.assignments else factor
-    ) or partitions.complaint_about_assignments(request.assignments, is_dedicated)
+    ) or partitions.problem_with_assignments(request.assignments, is_dedicated)
 
 
 def alter_configs(request: AlterTopicConfigs, image: MetadataImage) -> Decision:
     """Set settings of a topic and take others back: all of them, or none where one is not acceptable."""
     topic = _find(request.name, image, "configured")
-    if isinstance(topic, Complaint):
+    if isinstance(topic, Refusal):
         return refuse(request, *topic)
     try:
         configs = changed_configs(request, topic)
@@ -111,11 +111,11 @@ def alter_configs(request: AlterTopicConfigs, image: MetadataImage) -> Decision:
     return decide(answer, [TopicConfigsChanged(request.name, configs)])
 
 
-def _find(name: str, image: MetadataImage, verb: str) -> TopicImage | Complaint:
+def _find(name: str, image: MetadataImage, verb: str) -> TopicImage | Refusal:
     """Return a topic of the users', or say why it cannot be dealt with as they ask."""
     if name in INTERNAL_TOPICS:
-        return Complaint(ErrorCode.INVALID_REQUEST, f"{name} is the broker's own and cannot be {verb}")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"{name} is the broker's own and cannot be {verb}")
     topic = image.topics.get(name)
     if topic is None:
-        return Complaint(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
     return topic

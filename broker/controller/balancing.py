@@ -12,6 +12,7 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.controlling import ReplicationController
 from eagleray.broker.replication.electing import Rules, changed, choose_leader, led_by, partitions_of, wants_preferred
 from eagleray.broker.replication.moving import completed
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 
 
@@ -73,6 +74,11 @@ class LeaderBalance:
         self._is_enabled = config.auto_leader_rebalance_enable
         self._interval_ms = config.leader_imbalance_check_interval_seconds * 1000
         self._next_ms = now_ms + self._interval_ms
+
+    @property
+    def next_due_ms(self) -> int:
+        """When it looks again."""
+        return self._next_ms if self._is_enabled else NEVER_MS
 
     def restore(self, image: MetadataImage, replication: ReplicationController, now_ms: int) -> None:
         """If it is time, ask the leaders to hand over that are not the preferred ones."""

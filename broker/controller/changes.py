@@ -14,31 +14,31 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
 
 
-class ClusterCreated(Message, frozen=True, tag=True):
+class ClusterCreated(Message, frozen=True, tag="ClusterCreated"):
     """The cluster has a name."""
 
     cluster_id: str
 
 
-class NodesPlanned(Message, frozen=True, tag=True):
+class NodesPlanned(Message, frozen=True, tag="NodesPlanned"):
     """These nodes belong to the cluster, in place of what was planned under the same ids."""
 
     nodes: tuple[PlannedNode, ...]
 
 
-class NodesUnplanned(Message, frozen=True, tag=True):
+class NodesUnplanned(Message, frozen=True, tag="NodesUnplanned"):
     """These nodes belong to the cluster no longer, nor are they registered."""
 
     node_ids: tuple[int, ...]
 
 
-class NodeJoined(Message, frozen=True, tag=True):
+class NodeJoined(Message, frozen=True, tag="NodeJoined"):
     """A planned node has come, or has come back as another incarnation."""
 
     node: NodeRegistration
 
 
-class TopicCreated(Message, frozen=True, tag=True):
+class TopicCreated(Message, frozen=True, tag="TopicCreated"):
     """There is a new topic."""
 
     name: str
@@ -47,44 +47,28 @@ class TopicCreated(Message, frozen=True, tag=True):
     partitions: tuple[PartitionImage, ...]
 
 
-class TopicDeleted(Message, frozen=True, tag=True):
+class TopicDeleted(Message, frozen=True, tag="TopicDeleted"):
     """A topic is gone, with all that it held."""
 
     name: str
     topic_id: bytes
 
 
-class PartitionsAdded(Message, frozen=True, tag=True):
+class PartitionsAdded(Message, frozen=True, tag="PartitionsAdded"):
     """A topic has more partitions, after those that it had."""
 
     name: str
     partitions: tuple[PartitionImage, ...]
 
 
-class TopicConfigsChanged(Message, frozen=True, tag=True):
+class TopicConfigsChanged(Message, frozen=True, tag="TopicConfigsChanged"):
     """These are all the settings that a topic was given."""
 
     name: str
     configs: dict[str, str]
 
 
-class NewLeader(Message, frozen=True):
-    """Who leads and keeps one partition, from this leader epoch on."""
-
-    partition: TopicPartition
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-
-
-class LeadersChanged(Message, frozen=True, tag=True):
-    """Partitions have another leader, or the same one anew."""
-
-    leaders: tuple[NewLeader, ...]
-
-
-class NodesLeft(Message, frozen=True, tag=True):
+class NodesLeft(Message, frozen=True, tag="NodesLeft"):
     """These nodes are registered no longer: their sessions ended. They stay planned, and may come back."""
 
     node_ids: tuple[int, ...]
@@ -102,19 +86,19 @@ class ReplicasChange(Message, frozen=True):
     removing: tuple[int, ...] = ()
 
 
-class ReplicasChanged(Message, frozen=True, tag=True):
+class ReplicasChanged(Message, frozen=True, tag="ReplicasChanged"):
     """Partitions have other replicas, in-sync sets or leaders; each one's partition epoch rises by one."""
 
     partitions: tuple[ReplicasChange, ...]
 
 
-class ProducerIdsTaken(Message, frozen=True, tag=True):
+class ProducerIdsTaken(Message, frozen=True, tag="ProducerIdsTaken"):
     """Producer ids below this one belong to somebody."""
 
     next_id: int
 
 
-class DrainingChanged(Message, frozen=True, tag=True):
+class DrainingChanged(Message, frozen=True, tag="DrainingChanged"):
     """These are all the nodes that are given no new replicas, because theirs are to go elsewhere."""
 
     node_ids: tuple[int, ...]
@@ -129,7 +113,6 @@ Change: TypeAlias = (
     | TopicDeleted
     | PartitionsAdded
     | TopicConfigsChanged
-    | LeadersChanged
     | NodesLeft
     | ReplicasChanged
     | ProducerIdsTaken

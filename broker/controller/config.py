@@ -2,50 +2,138 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+from eagleray.broker.groups.config import OffsetsPartitions
+from eagleray.broker.log.config import LEAST_SEGMENT_BYTES
+from eagleray.broker.settings import NOT_IN_KAFKA, Changed, Setting, check_ranges
+from eagleray.broker.transactions.config import TransactionLogPartitions
+
+_INT16_MAX = 2**15 - 1
+
+
+def _replicas_of(topic: str) -> Setting:
+    return Setting(
+        f"The number of replicas of each partition of `{topic}`; at most as many as there are machines when the "
+        "cluster is created.",
+        least=1,
+        most=_INT16_MAX,
+        changed=Changed.NEVER,
+    )
+
+
+def _segment_bytes_of(topic: str) -> Setting:
+    return Setting(
+        f"The size at which a segment file of `{topic}` is closed. Only closed ones are compacted, so a smaller one "
+        "keeps the log short, and coordinators quick to load it.",
+        unit="bytes",
+        least=LEAST_SEGMENT_BYTES,
+        changed=Changed.NEVER,
+    )
 
 
 class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What new topics are like, and how much the controller keeps for those who wait or follow."""
 
-    num_partitions: int = 1
-    """How many partitions a topic has whose creator names no number."""
+    num_partitions: Annotated[
+        int, Setting("The number of partitions of a new topic whose creator does not name one.", least=1)
+    ] = 1
 
-    transaction_state_log_num_partitions: int = 50
-    offsets_topic_num_partitions: int = 50
-    """Names are hashed over the partitions of the internal topics, so their number is fixed for a cluster's life."""
+    transaction_state_log_num_partitions: TransactionLogPartitions = 50
+    offsets_topic_num_partitions: OffsetsPartitions = 50
 
-    default_replication_factor: int = 1
-    """How many replicas the partitions of a topic have whose creator names no number."""
+    default_replication_factor: Annotated[
+        int,
+        Setting(
+            "The number of replicas of each partition of a new topic whose creator does not name one.",
+            least=1,
+            most=_INT16_MAX,
+        ),
+    ] = 1
 
-    min_insync_replicas: int = 1
-    """How many replicas of a new topic have to be in sync, where its creator says nothing of it."""
+    min_insync_replicas: Annotated[
+        int,
+        Setting(
+            "The number of replicas that have to be in sync for a write with `acks=all` to be taken, for new topics "
+            "whose creator does not set it; at most as many as a partition has replicas.",
+            least=1,
+        ),
+    ] = 1
 
-    transaction_state_log_replication_factor: int = 3
-    transaction_state_log_min_isr: int = 2
-    offsets_topic_replication_factor: int = 3
-    """Internal topics have no more replicas than there are machines for them when they are made."""
+    transaction_state_log_replication_factor: Annotated[int, _replicas_of("__transaction_state")] = 3
 
-    auto_leader_rebalance_enable: bool = True
-    """Whether the first replicas lead again by themselves, after they were away."""
+    transaction_state_log_min_isr: Annotated[
+        int,
+        Setting(
+            "The number of replicas of a partition of `__transaction_state` that have to be in sync for the "
+            "coordinator to decide anything; at most as many as the partition has replicas.",
+            least=1,
+            changed=Changed.NEVER,
+        ),
+    ] = 2
 
-    leader_imbalance_check_interval_seconds: int = 300
-    """How often to look for partitions that another replica leads than the first."""
+    transaction_state_log_segment_bytes: Annotated[int, _segment_bytes_of("__transaction_state")] = 100 * 1024**2
 
-    dedicated_nodes_limit: int = 64
-    """How many partitions may have a node of their own: each is a process."""
+    offsets_topic_replication_factor: Annotated[int, _replicas_of("__consumer_offsets")] = 3
 
-    queued_requests_limit: int = 1000
-    """How many requests may wait for the append under way; any more are sent back at once."""
+    offsets_topic_segment_bytes: Annotated[int, _segment_bytes_of("__consumer_offsets")] = 100 * 1024**2
 
-    metadata_changes_kept: int = 1000
-    """How many changes a follower may be behind before it is sent the whole image."""
+    auto_leader_rebalance_enable: Annotated[
+        bool,
+        Setting(
+            "Whether the preferred replica of a partition, the first of its list, is made leader again by itself after "
+            "it was away."
+        ),
+    ] = True
 
-    metadata_max_wait_ms: int = 30_000
-    """How long a follower may wait for news at most, whatever it asks for."""
+    leader_imbalance_check_interval_seconds: Annotated[
+        int,
+        Setting(
+            "How often the controller looks for partitions whose preferred replica is in sync and does not lead; it "
+            "acts by `auto.leader.rebalance.enable`.",
+            unit="seconds",
+            least=1,
+        ),
+    ] = 300
+
+    dedicated_nodes_limit: Annotated[
+        int,
+        Setting(
+            "The number of partitions, of all topics with `leader.placement=dedicated` together, that may have an "
+            "actor of their own; each is a process.",
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 64
+
+    queued_requests_limit: Annotated[
+        int,
+        Setting(
+            "The number of requests that change metadata and may wait at the controller for the append under way; "
+            "further ones are sent back at once, and their senders try again.",
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 1000
+
+    metadata_changes_kept: Annotated[
+        int,
+        Setting(
+            "The number of changes of metadata that the controller keeps in memory for nodes that follow. A node that "
+            "is further behind is sent all of the metadata.",
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 1000
+
+    metadata_max_wait_ms: Annotated[
+        int,
+        Setting(
+            "How long the controller lets a node wait for a change of the metadata before it answers that there is "
+            "none.",
+            unit="ms",
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 30_000
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            least = 1 if any(word in name for word in ("partitions", "replica", "isr", "interval")) else 0
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} has to be {least} or more")
+        check_ranges(self)

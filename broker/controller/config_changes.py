@@ -8,7 +8,7 @@ from typing import Final
 from eagleray.broker.controller.events import AlterTopicConfigs
 from eagleray.broker.controller.topic_configs import TopicConfig, check_keys
 from eagleray.broker.controller.topics import TopicImage
-from eagleray.broker.log.config import InvalidConfig
+from eagleray.broker.settings import InvalidConfig
 
 LIST_KEYS: Final = frozenset({"cleanup.policy"})
 """Settings that are lists, with commas between their parts."""

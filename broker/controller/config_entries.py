@@ -7,33 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from eagleray.broker.controller.config_changes import LIST_KEYS
-from eagleray.broker.controller.topic_configs import TopicConfig
+from eagleray.broker.controller.topic_configs import TopicConfig, described_topic_settings
 from eagleray.broker.log.config import CONFIG_KEYS
 from eagleray.broker.messages import Message
-
-TOPIC_CONFIG_MEANINGS: Final = {
-    "segment.bytes": "How large a segment may get.",
-    "segment.ms": "How long a segment is appended to.",
-    "segment.index.bytes": "How large an index may get before its segment is closed.",
-    "index.interval.bytes": "After how many bytes the index has another entry.",
-    "retention.ms": "How long records are kept; -1 for ever.",
-    "retention.bytes": "How much of a partition is kept; -1 for everything.",
-    "cleanup.policy": "`delete`, `compact` or both.",
-    "min.cleanable.dirty.ratio": "How much of a log has to be new before it is compacted.",
-    "delete.retention.ms": "How long a tombstone stays in a compacted log.",
-    "min.compaction.lag.ms": "How long a record is left alone by compaction.",
-    "max.compaction.lag.ms": "After how long a record has to have been compacted.",
-    "max.message.bytes": "How large a batch may be.",
-    "message.timestamp.type": "Whose clock stamps the records: `CreateTime` or `LogAppendTime`.",
-    "message.timestamp.before.max.ms": "How far in the past a timestamp may lie.",
-    "message.timestamp.after.max.ms": "How far in the future a timestamp may lie.",
-    "producer.id.expiration.ms": "How long an idle producer is remembered.",
-    "flush": "`os`: when the operating system likes. `commit`: before anything is acknowledged. Ours.",
-    "leader.placement": "`shared`, or `dedicated`: each partition has an actor of its own. Fixed at creation. Ours.",
-    "min.insync.replicas": "Accepted; there is one replica so far.",
-    "unclean.leader.election.enable": "Accepted; there is one replica so far.",
-    "compression.type": "Accepted; batches stay as their producer made them.",
-}
 
 _INT_KEYS: Final = frozenset(
     {
@@ -89,8 +65,9 @@ def topic_entries(configs: Mapping[str, str], cluster: Mapping[str, str]) -> lis
     """Describe a topic that was given these settings, on a cluster that was started with those."""
     defaults = {key: text for key, text in cluster.items() if key in CONFIG_KEYS}
     layers = ((ConfigSource.TOPIC, configs), (ConfigSource.CLUSTER, defaults), (ConfigSource.DEFAULT, _DEFAULTS))
+    meanings = described_topic_settings()
     return [
-        ConfigEntry(key, values_of(key, layers), type_of(key, text), TOPIC_CONFIG_MEANINGS[key])
+        ConfigEntry(key, values_of(key, layers), type_of(key, text), meanings[key].setting.meaning)
         for key, text in _DEFAULTS.items()
     ]
 

@@ -97,6 +97,7 @@ class Controller:
         self._followers = Followers(config)
         self._replication = ReplicationController(replication or ReplicationConfig(), image, now_ms)
         self._balance = LeaderBalance(config, now_ms)
+        self._minds_sessions = has_several_machines(image)
         self._appends = 0
         self._pending: _Append | None = None
         self._queue: deque[_Request] = deque()
@@ -134,6 +135,12 @@ class Controller:
     def image(self) -> MetadataImage:
         """The metadata as the log has it."""
         return self._image
+
+    @property
+    def next_due_ms(self) -> int:
+        """When there is something to do though nothing happens; now or earlier means as soon as others were served."""
+        due_ms = min(self._balance.next_due_ms, self._followers.next_due_ms)
+        return min(due_ms, self._replication.next_due_ms(self._image)) if self._minds_sessions else due_ms
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event and return what it makes necessary, in order."""
@@ -185,7 +192,11 @@ class Controller:
 
     def _on_logged(self, event: ChangesLogged, now_ms: int) -> list[Effect]:
         decision = self._take_pending(event).decision
+        if not self._minds_sessions:
+            # Where another machine joins, the sessions of those who are there begin with it.
+            self._replication.renew_sessions(now_ms)
         self._image = self._image.apply(decision.changes)
+        self._minds_sessions = has_several_machines(self._image)
         self._replication.logged(decision.changes, now_ms)
         effects: list[Effect] = [*decision.consequences, *self._followers.tell(decision.changes, self._image)]
         effects += self._conclude(decision)
@@ -215,7 +226,7 @@ class Controller:
     def _on_tick(self, event: Tick, now_ms: int) -> list[Effect]:  # noqa: ARG002 - all handlers take their event
         self._balance.restore(self._image, self._replication, now_ms)
         effects: list[Effect] = [*self._followers.expire(self._image, now_ms)]
-        if not has_several_machines(self._image):
+        if not self._minds_sessions:
             self._replication.renew_sessions(now_ms)
             return effects
         self._replication.end_sessions(now_ms)

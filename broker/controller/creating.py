@@ -7,18 +7,18 @@ from typing import Final
 
 from eagleray.broker.controller.changes import TopicCreated
 from eagleray.broker.controller.config import ControllerConfig
-from eagleray.broker.controller.decisions import Complaint, Decision, decide, names_in, repeated
+from eagleray.broker.controller.decisions import Decision, Refusal, decide, names_in, repeated
 from eagleray.broker.controller.events import CreateTopics, NewTopic, TopicResult, TopicsAnswered
 from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.names import collision_key, complaint_about
+from eagleray.broker.controller.names import collision_key, problem_with
 from eagleray.broker.controller.new_partitions import NewPartitions, with_min_isr
 from eagleray.broker.controller.topic_configs import TopicConfig
 from eagleray.broker.controller.topics import INTERNAL_TOPICS
-from eagleray.broker.log.config import InvalidConfig
+from eagleray.broker.settings import InvalidConfig
 from eagleray.protocol.errors import ErrorCode
 
 _DEFAULT: Final = -1
-_REPEATED: Final = Complaint(ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
+_REPEATED: Final = Refusal(ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
 
 
 def create_topics(
@@ -49,17 +49,17 @@ class _Creation:
         self._names = {collision_key(name): name for name in image.topics}
 
     def add(self, topic: NewTopic) -> TopicResult:
-        complaint = self._complaint_about_name(topic.name) or self._complaint_about_numbers(topic)
-        if complaint is not None:
-            return TopicResult(topic.name, *complaint)
+        refusal = self._problem_with_name(topic.name) or self._problem_with_numbers(topic)
+        if refusal is not None:
+            return TopicResult(topic.name, *refusal)
         try:
             config = TopicConfig.parse(topic.configs)
         except InvalidConfig as invalid:
             return TopicResult(topic.name, ErrorCode.INVALID_CONFIG, str(invalid))
         count, factor = self._count(topic), self._factor(topic, config.is_dedicated)
-        complaint = self.partitions.complaint_about(count, config.is_dedicated, None if topic.assignments else factor)
-        complaint = complaint or self.partitions.complaint_about_assignments(topic.assignments, config.is_dedicated)
-        return self._create(topic, count, factor, config) if complaint is None else TopicResult(topic.name, *complaint)
+        refusal = self.partitions.problem_with(count, config.is_dedicated, None if topic.assignments else factor)
+        refusal = refusal or self.partitions.problem_with_assignments(topic.assignments, config.is_dedicated)
+        return self._create(topic, count, factor, config) if refusal is None else TopicResult(topic.name, *refusal)
 
     def _count(self, topic: NewTopic) -> int:
         if topic.assignments:
@@ -74,28 +74,28 @@ class _Creation:
         # Who asks for nodes of its own has not asked for more than one to a partition, whatever the others get.
         return 1 if is_dedicated else self._config.default_replication_factor
 
-    def _complaint_about_name(self, name: str) -> Complaint | None:
+    def _problem_with_name(self, name: str) -> Refusal | None:
         if name in INTERNAL_TOPICS:
-            return Complaint(ErrorCode.INVALID_REQUEST, f"{name} is the broker's own and cannot be created")
+            return Refusal(ErrorCode.INVALID_REQUEST, f"{name} is the broker's own and cannot be created")
         if name in self._image.topics:
-            return Complaint(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
-        text = complaint_about(name)
+            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
+        text = problem_with(name)
         other = self._names.get(collision_key(name))
         if text is None and other is not None:
             text = f"{name} collides with topic {other}, because '.' and '_' are the same in the names of metrics"
-        return None if text is None else Complaint(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+        return None if text is None else Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
 
-    def _complaint_about_numbers(self, topic: NewTopic) -> Complaint | None:
+    def _problem_with_numbers(self, topic: NewTopic) -> Refusal | None:
         factor = topic.replication_factor
         if topic.assignments and (topic.partitions, factor) != (_DEFAULT, _DEFAULT):
             text = "both numbers and assignments are given; expected -1 partitions and factor -1 with assignments"
-            return Complaint(ErrorCode.INVALID_REQUEST, text)
+            return Refusal(ErrorCode.INVALID_REQUEST, text)
         if topic.partitions != _DEFAULT and topic.partitions < 1:
             text = f"{topic.partitions} partitions make no topic; expected 1 or more, or -1 for the default"
-            return Complaint(ErrorCode.INVALID_PARTITIONS, text)
+            return Refusal(ErrorCode.INVALID_PARTITIONS, text)
         if factor != _DEFAULT and factor < 1:
             text = f"the replication factor is {factor}; expected 1 or more, or -1 for the default"
-            return Complaint(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+            return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
         return None
 
     def _create(self, topic: NewTopic, count: int, factor: int, config: TopicConfig) -> TopicResult:

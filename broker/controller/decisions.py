@@ -51,7 +51,7 @@ Refusable: TypeAlias = (
 """Every request that may change something, but for heartbeats: whether a node lives is not a matter of the log."""
 
 
-class Complaint(NamedTuple):
+class Refusal(NamedTuple):
     """Why something is refused."""
 
     error_code: ErrorCode
@@ -62,7 +62,7 @@ class Decision(NamedTuple):
     """Changes that are logged together, and what follows when they are; without changes it follows at once."""
 
     answer: Callable[[MetadataImage], Answer] | None
-    """Says how to answer, given the image that the changes have led to; None where nobody has asked."""
+    """Says how to answer, given the image that the changes have led to; None where no client has asked."""
 
     changes: tuple[Change, ...] = ()
     consequences: tuple[StartNodes | StopNodes, ...] = ()

@@ -1,11 +1,11 @@
-"""Machines that somebody wants to do without: their replicas go elsewhere."""
+"""Machines that an operator wants to do without: their replicas go elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from eagleray.broker.controller.changes import Change, DrainingChanged
-from eagleray.broker.controller.decisions import Complaint, Decision, decide, refuse
+from eagleray.broker.controller.decisions import Decision, Refusal, decide, refuse
 from eagleray.broker.controller.events import DrainAnswered, DrainNodes
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.placement import Placement, role_for
@@ -30,7 +30,7 @@ def drain_nodes(request: DrainNodes, image: MetadataImage) -> Decision:
         return decide(DrainAnswered(request.request_id, ErrorCode.NONE), [*_draining(left, image)])
     changes: list[Change] = [*_draining(tuple(sorted({*image.draining, *nodes})), image)]
     moves = _moves(nodes, image.apply(changes))
-    if isinstance(moves, Complaint):
+    if isinstance(moves, Refusal):
         return refuse(request, *moves)
     return decide(DrainAnswered(request.request_id, ErrorCode.NONE, None, len(moves)), [*changes, *moves])
 
@@ -46,13 +46,13 @@ def _draining(node_ids: tuple[int, ...], image: MetadataImage) -> Iterator[Chang
         yield DrainingChanged(node_ids)
 
 
-def _moves(nodes: set[int], image: MetadataImage) -> list[Change] | Complaint:
+def _moves(nodes: set[int], image: MetadataImage) -> list[Change] | Refusal:
     """Move what these nodes keep, each partition to machines that have none of it."""
     placement = Placement(image)
     changes: list[Change] = []
     for partition in dict.fromkeys(each for node_id in sorted(nodes) for each in image.kept_by(node_id)):
         target = _target_without(nodes, partition, image, placement)
-        if isinstance(target, Complaint):
+        if isinstance(target, Refusal):
             return target
         error_code, moved = reassign(partition, target, image)
         assert error_code is ErrorCode.NONE, "the target is of planned nodes, each once"
@@ -62,7 +62,7 @@ def _moves(nodes: set[int], image: MetadataImage) -> list[Change] | Complaint:
 
 def _target_without(
     nodes: set[int], partition: TopicPartition, image: MetadataImage, placement: Placement
-) -> list[int] | Complaint:
+) -> list[int] | Refusal:
     state = image.find(partition)
     assert state is not None
     target = list(target_of(state))
@@ -72,11 +72,11 @@ def _target_without(
             continue
         if node_id not in taken:
             text = f"{partition} has node {node_id} to itself, which cannot be moved; expected its topic deleted first"
-            return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
         found = placement.add_to(role_for(partition.topic), taken)
         if found is None:
             text = f"no machine can take {partition} from node {node_id}; expected one more that has none of it"
-            return Complaint(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+            return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
         target[place] = found
         taken.append(found)
     return target

@@ -81,7 +81,7 @@ __all__ = [
 # What happens to a controller.
 
 
-class PlanNodes(Message, frozen=True, tag=True):
+class PlanNodes(Message, frozen=True, tag="PlanNodes"):
     """Supervision says which nodes it keeps running; answered by `PlanAnswered`.
 
     Dedicated nodes are the controller's own and not named here: they stay in the plan as long as their topics do.
@@ -93,7 +93,7 @@ class PlanNodes(Message, frozen=True, tag=True):
     """The plan that this one is to replace: refused where it is another by now. None replaces whichever there is."""
 
 
-class RegisterNode(Message, frozen=True, tag=True):
+class RegisterNode(Message, frozen=True, tag="RegisterNode"):
     """A node has started; answered by `NodeRegistered`. Asking again with the same incarnation changes nothing.
 
     Its directories are locked against its last life, and its incarnations ascend.
@@ -105,13 +105,11 @@ class RegisterNode(Message, frozen=True, tag=True):
     """What may be gone of that which it had acknowledged."""
 
 
-class ReserveProducerIds(Message, frozen=True, tag=True):
-    """An allocator wants producer ids that nobody has had; answered by `ProducerIdsReserved`."""
+class ReserveProducerIds(Message, frozen=True, tag="ReserveProducerIds"):
+    """An allocator wants producer ids that were never given; answered by `ProducerIdsReserved`."""
 
     request_id: int
     count: int
-    at_least: int = 0
-    """The first id that may be given, where the allocator knows of others that are taken."""
 
 
 class NewTopic(Message, frozen=True):
@@ -125,7 +123,7 @@ class NewTopic(Message, frozen=True):
     """The replicas of each partition, where its creator chooses them; the numbers above are not given then."""
 
 
-class CreateTopics(Message, frozen=True, tag=True):
+class CreateTopics(Message, frozen=True, tag="CreateTopics"):
     """Somebody wants topics; each is created or refused on its own. Answered by `TopicsAnswered`."""
 
     request_id: int
@@ -133,7 +131,7 @@ class CreateTopics(Message, frozen=True, tag=True):
     validate_only: bool = False
 
 
-class DeleteTopics(Message, frozen=True, tag=True):
+class DeleteTopics(Message, frozen=True, tag="DeleteTopics"):
     """Somebody wants topics gone; answered by `TopicsAnswered`."""
 
     request_id: int
@@ -142,7 +140,7 @@ class DeleteTopics(Message, frozen=True, tag=True):
     """For some of the names, the id of the topic that is meant: one that has got its name since then stays."""
 
 
-class GrowTopic(Message, frozen=True, tag=True):
+class GrowTopic(Message, frozen=True, tag="GrowTopic"):
     """Somebody wants a topic to have this many partitions in all; answered by `TopicsAnswered`."""
 
     request_id: int
@@ -153,7 +151,7 @@ class GrowTopic(Message, frozen=True, tag=True):
     """The replicas of each new partition, where whoever asks chooses them."""
 
 
-class AlterTopicConfigs(Message, frozen=True, tag=True):
+class AlterTopicConfigs(Message, frozen=True, tag="AlterTopicConfigs"):
     """Somebody sets settings of a topic, or takes them back with None; answered by `TopicsAnswered`."""
 
     request_id: int
@@ -185,7 +183,7 @@ Decidable: TypeAlias = (
 """Requests that may change the metadata."""
 
 
-class FollowMetadata(Message, frozen=True, tag=True):
+class FollowMetadata(Message, frozen=True, tag="FollowMetadata"):
     """A node knows the metadata as of a version and waits for news; answered by `MetadataFollowed`."""
 
     request_id: int
@@ -193,14 +191,14 @@ class FollowMetadata(Message, frozen=True, tag=True):
     max_wait_ms: int
 
 
-class GetMetadata(Message, frozen=True, tag=True):
+class GetMetadata(Message, frozen=True, tag="GetMetadata"):
     """Somebody asks for the metadata, of some topics or of all; any node answers it, by `MetadataAnswered`."""
 
     request_id: int
     topics: tuple[str, ...] | None = None
 
 
-class DescribeConfigs(Message, frozen=True, tag=True):
+class DescribeConfigs(Message, frozen=True, tag="DescribeConfigs"):
     """Somebody asks for the settings of a topic; any node answers it, by `ConfigsDescribed`."""
 
     request_id: int
@@ -258,7 +256,7 @@ class StopNodes(Message, frozen=True, tag=True):
     node_ids: tuple[int, ...]
 
 
-class PlanAnswered(Message, frozen=True, tag=True):
+class PlanAnswered(Message, frozen=True, tag="PlanAnswered"):
     """The answer to `PlanNodes`: all the nodes to keep running, the dedicated ones too."""
 
     request_id: int
@@ -267,7 +265,7 @@ class PlanAnswered(Message, frozen=True, tag=True):
     nodes: tuple[PlannedNode, ...] = ()
 
 
-class NodeRegistered(Message, frozen=True, tag=True):
+class NodeRegistered(Message, frozen=True, tag="NodeRegistered"):
     """The answer to `RegisterNode`: the metadata with the node in it, or why the node may not join."""
 
     request_id: int
@@ -278,7 +276,7 @@ class NodeRegistered(Message, frozen=True, tag=True):
     """With STALE_BROKER_EPOCH: the newest life that is known of the node, which this one has to come after."""
 
 
-class ProducerIdsReserved(Message, frozen=True, tag=True):
+class ProducerIdsReserved(Message, frozen=True, tag="ProducerIdsReserved"):
     """The answer to `ReserveProducerIds`: these are the asker's for good, whether it uses them or not."""
 
     request_id: int
@@ -287,7 +285,7 @@ class ProducerIdsReserved(Message, frozen=True, tag=True):
     count: int = 0
 
 
-class MetadataFollowed(Message, frozen=True, tag=True):
+class MetadataFollowed(Message, frozen=True, tag="MetadataFollowed"):
     """The answer to `FollowMetadata`: the changes since the follower's version, or an image to go on from."""
 
     request_id: int
@@ -300,7 +298,7 @@ class MetadataFollowed(Message, frozen=True, tag=True):
     """The whole metadata, where the follower's version is too old, or newer than what there is."""
 
 
-class MetadataAnswered(Message, frozen=True, tag=True):
+class MetadataAnswered(Message, frozen=True, tag="MetadataAnswered"):
     """The answer to `GetMetadata`: an image with no more than the topics that were asked for and exist."""
 
     request_id: int
@@ -319,14 +317,14 @@ class TopicResult(Message, frozen=True):
     replication_factor: int = -1
 
 
-class TopicsAnswered(Message, frozen=True, tag=True):
+class TopicsAnswered(Message, frozen=True, tag="TopicsAnswered"):
     """The answer to a request about topics: one result for each name, in the order in which they first occur."""
 
     request_id: int
     results: tuple[TopicResult, ...]
 
 
-class ConfigsDescribed(Message, frozen=True, tag=True):
+class ConfigsDescribed(Message, frozen=True, tag="ConfigsDescribed"):
     """The answer to `DescribeConfigs`: every setting with the value that counts, and which of them were given."""
 
     request_id: int

@@ -10,6 +10,7 @@ from eagleray.broker.controller.changes import Change
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.events import FollowMetadata, MetadataFollowed
 from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 
 
@@ -39,6 +40,11 @@ class Followers:
         self._changes.extend(changes)
         waiting, self._waiting = self._waiting, []
         return [self._answer(request, image) for _, request in waiting]
+
+    @property
+    def next_due_ms(self) -> int:
+        """When a follower has waited long enough."""
+        return min([deadline_ms for deadline_ms, _ in self._waiting], default=NEVER_MS)
 
     def expire(self, image: MetadataImage, now_ms: int) -> list[MetadataFollowed]:
         """Tell those who have waited long enough that there is no news."""

@@ -12,15 +12,12 @@ from eagleray.broker.controller.changes import (
     Change,
     ClusterCreated,
     DrainingChanged,
-    LeadersChanged,
-    NewLeader,
     NodeJoined,
     NodesLeft,
     NodesPlanned,
     NodesUnplanned,
     PartitionsAdded,
     ProducerIdsTaken,
-    ReplicasChange,
     ReplicasChanged,
     TopicConfigsChanged,
     TopicCreated,
@@ -32,7 +29,7 @@ from eagleray.broker.identities import NO_EPOCH, TopicPartition
 from eagleray.broker.messages import Message
 
 
-class MetadataImage(Message, frozen=True, tag=True, gc=True, dict=True):
+class MetadataImage(Message, frozen=True, tag="MetadataImage", gc=True, dict=True):
     """Everything that the metadata log says, as of one of its records.
 
     Frozen and safe to share: a change makes another image, which keeps whatever the change is not about. The
@@ -201,30 +198,23 @@ class _Draft:
         for node_id in change.node_ids:
             self._nodes.pop(node_id, None)
 
-    def change_leaders(self, change: LeadersChanged) -> None:
-        self._change_partitions(change.leaders)
-
     def change_replicas(self, change: ReplicasChanged) -> None:
-        self._change_partitions(change.partitions)
+        touched: dict[str, list[PartitionImage]] = {}
+        for new in change.partitions:
+            name, number = new.partition.topic, new.partition.partition
+            partitions = touched.setdefault(name, list(self._topics[name].partitions))
+            epoch = partitions[number].partition_epoch + 1
+            partitions[number] = PartitionImage(
+                new.leader, new.leader_epoch, new.replicas, new.isr, epoch, new.adding, new.removing
+            )
+        for name, partitions in touched.items():
+            self._topics[name] = msgspec.structs.replace(self._topics[name], partitions=tuple(partitions))
 
     def take_producer_ids(self, change: ProducerIdsTaken) -> None:
         self._next_producer_id = change.next_id
 
     def drain(self, change: DrainingChanged) -> None:
         self._draining = change.node_ids
-
-    def _change_partitions(self, changes: Iterable[NewLeader | ReplicasChange]) -> None:
-        touched: dict[str, list[PartitionImage]] = {}
-        for new in changes:
-            name, number = new.partition.topic, new.partition.partition
-            partitions = touched.setdefault(name, list(self._topics[name].partitions))
-            old = partitions[number]
-            # A change of the leader alone leaves a move of replicas as it is.
-            moves = (new.adding, new.removing) if isinstance(new, ReplicasChange) else (old.adding, old.removing)
-            epoch = old.partition_epoch + 1
-            partitions[number] = PartitionImage(new.leader, new.leader_epoch, new.replicas, new.isr, epoch, *moves)
-        for name, partitions in touched.items():
-            self._topics[name] = msgspec.structs.replace(self._topics[name], partitions=tuple(partitions))
 
 
 _APPLY: Final[dict[type, Callable[[_Draft, Any], None]]] = {
@@ -236,7 +226,6 @@ _APPLY: Final[dict[type, Callable[[_Draft, Any], None]]] = {
     TopicDeleted: _Draft.delete_topic,
     PartitionsAdded: _Draft.add_partitions,
     TopicConfigsChanged: _Draft.change_configs,
-    LeadersChanged: _Draft.change_leaders,
     NodesLeft: _Draft.leave,
     ReplicasChanged: _Draft.change_replicas,
     ProducerIdsTaken: _Draft.take_producer_ids,

@@ -9,7 +9,7 @@ from eagleray.broker.controller.nodes import PlannedNode
 
 
 def has_several_machines(image: MetadataImage) -> bool:
-    """Whether another machine could take over from one that is gone; if not, nobody has to show that it is alive."""
+    """Whether another machine could take over from one that is gone; if not, none has to show that it is alive."""
     return len({node.machine for node in image.plan.values()}) > 1
 
 
@@ -29,7 +29,7 @@ def renamed_machines(nodes: Iterable[PlannedNode], image: MetadataImage) -> dict
     return {old: new for old, new in moved.items() if targets.count(new) == 1}
 
 
-def complaint_about_machines(nodes: tuple[PlannedNode, ...], image: MetadataImage) -> str | None:
+def problem_with_machines(nodes: tuple[PlannedNode, ...], image: MetadataImage) -> str | None:
     """Say which node is planned away from its data, if any is."""
     renamed = renamed_machines(nodes, image)
     for node in nodes:

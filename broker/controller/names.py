@@ -11,7 +11,7 @@ LONGEST_NAME: Final = 249
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-def complaint_about(name: str) -> str | None:
+def problem_with(name: str) -> str | None:
     """Return why no topic can have this name, or None where one can."""
     if not name:
         return "the name of a topic is empty; expected at least one character"

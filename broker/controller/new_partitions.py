@@ -7,11 +7,11 @@ from typing import Final, TypeAlias
 
 from eagleray.broker.controller.changes import Change, NodesPlanned
 from eagleray.broker.controller.config import ControllerConfig
-from eagleray.broker.controller.decisions import Complaint, Decision, decide
+from eagleray.broker.controller.decisions import Decision, Refusal, decide
 from eagleray.broker.controller.events import StartNodes, TopicsAnswered
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import PlannedNode, Role
-from eagleray.broker.controller.placement import Placement, complaint_about_replicas, first_kept_by
+from eagleray.broker.controller.placement import Placement, first_kept_by, problem_with_replicas
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.errors import ErrorCode
@@ -27,7 +27,7 @@ Assignments: TypeAlias = tuple[tuple[int, ...], ...]
 def with_min_isr(configs: Mapping[str, str], default: int, replication_factor: int) -> dict[str, str]:
     """Return a new topic's settings with how many replicas have to be in sync, where that is not told or one.
 
-    No more can be than there are, or nobody could write.
+    No more can be than there are, or no producer could write.
     """
     least = min(default, replication_factor)
     return dict(configs) if least == 1 else {"min.insync.replicas": str(least), **configs}
@@ -44,19 +44,19 @@ class NewPartitions:
         dedicated = sum(node.dedicated_to is not None for node in image.plan.values())
         self._dedicated_left = config.dedicated_nodes_limit - dedicated
 
-    def complaint_about(self, count: int, is_dedicated: bool, replication_factor: int | None = 1) -> Complaint | None:
+    def problem_with(self, count: int, is_dedicated: bool, replication_factor: int | None = 1) -> Refusal | None:
         """Say what speaks against this many more partitions, if anything does; None: their replicas are assigned."""
         if count > PARTITIONS_LIMIT:
             text = f"{count} new partitions are too many for one request; expected at most {PARTITIONS_LIMIT}"
-            return Complaint(ErrorCode.POLICY_VIOLATION, text)
+            return Refusal(ErrorCode.POLICY_VIOLATION, text)
         if is_dedicated and count > self._dedicated_left:
             text = f"{count} more dedicated nodes are too many; expected at most {self._dedicated_left}"
-            return Complaint(ErrorCode.POLICY_VIOLATION, text)
+            return Refusal(ErrorCode.POLICY_VIOLATION, text)
         if not is_dedicated and not self._placement.candidates(Role.LEADER):
-            return Complaint(ErrorCode.LEADER_NOT_AVAILABLE, "no node with role leader is planned yet; try again")
-        return None if replication_factor is None else self._complaint_about_factor(replication_factor, is_dedicated)
+            return Refusal(ErrorCode.LEADER_NOT_AVAILABLE, "no node with role leader is planned yet; try again")
+        return None if replication_factor is None else self._problem_with_factor(replication_factor, is_dedicated)
 
-    def _complaint_about_factor(self, factor: int, is_dedicated: bool) -> Complaint | None:
+    def _problem_with_factor(self, factor: int, is_dedicated: bool) -> Refusal | None:
         machines = 1 if is_dedicated else len(self._placement.machines(Role.LEADER))
         if factor <= machines:
             return None
@@ -65,22 +65,22 @@ class NewPartitions:
         )
         if is_dedicated:
             text = f"the replication factor is {factor}; expected 1 with leader.placement=dedicated, a node for each"
-        return Complaint(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
 
-    def complaint_about_assignments(self, assignments: Assignments, is_dedicated: bool) -> Complaint | None:
-        """Say what speaks against putting partitions where somebody wants them, if anything does."""
+    def problem_with_assignments(self, assignments: Assignments, is_dedicated: bool) -> Refusal | None:
+        """Say what speaks against putting partitions where a client wants them, if anything does."""
         if assignments and is_dedicated:
             text = "partitions with leader.placement=dedicated get nodes of their own; expected no assignment"
-            return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
         for replicas in assignments:
             if len(replicas) != len(assignments[0]):
                 text = (
                     f"partitions are assigned to {len(assignments[0])} and {len(replicas)} nodes; expected one number"
                 )
-                return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-            complaint = complaint_about_replicas(replicas, self._image, Role.LEADER)
-            if complaint is not None:
-                return complaint
+                return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            refusal = problem_with_replicas(replicas, self._image, Role.LEADER)
+            if refusal is not None:
+                return refusal
         return None
 
     def make(

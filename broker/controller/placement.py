@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from itertools import groupby
 
-from eagleray.broker.controller.decisions import Complaint
+from eagleray.broker.controller.decisions import Refusal
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionImage
@@ -24,17 +24,18 @@ def role_for(topic: str) -> Role:
 def first_kept_by(replicas: tuple[int, ...], registered: Container[int]) -> PartitionImage:
     """Return a new partition, which the first of its replicas that is there leads.
 
-    As long as it is empty, all that are there are in sync, and the others will have to catch up: nobody would ever take
-    one that is away out of the in-sync set that it never was in touch with. Where none is there yet, all are expected.
+    As long as it is empty, all that are there are in sync, and the others will have to catch up: no client would ever
+    take one that is away out of the in-sync set that it never was in touch with. Where none is there yet, all are
+    expected.
     """
     isr = tuple(node_id for node_id in replicas if node_id in registered) or replicas
     return PartitionImage(isr[0], 0, replicas, isr)
 
 
-def complaint_about_replicas(replicas: Sequence[int], image: MetadataImage, role: Role) -> Complaint | None:
-    """Say what speaks against nodes that somebody wants to keep a partition, if anything does."""
+def problem_with_replicas(replicas: Sequence[int], image: MetadataImage, role: Role) -> Refusal | None:
+    """Say what speaks against nodes that a client wants to keep a partition, if anything does."""
     text = _text_about_replicas(replicas, image, role)
-    return None if text is None else Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return None if text is None else Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
 
 
 def _text_about_replicas(replicas: Sequence[int], image: MetadataImage, role: Role) -> str | None:
@@ -97,7 +98,7 @@ class Placement:
         return chosen
 
     def put(self, placed: Iterable[tuple[int, ...]]) -> None:
-        """Take note of replicas, the leader first, that somebody else has chosen."""
+        """Take note of replicas, the leader first, that a client has chosen."""
         for replicas in placed:
             self._led[replicas[0]] += 1
             for node_id in replicas:

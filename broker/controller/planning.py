@@ -10,22 +10,21 @@ import msgspec
 
 from eagleray.broker.controller.changes import Change, ClusterCreated, NodesPlanned, NodesUnplanned, TopicCreated
 from eagleray.broker.controller.config import ControllerConfig
-from eagleray.broker.controller.decisions import Complaint, Decision, refuse
+from eagleray.broker.controller.decisions import Decision, Refusal, refuse
 from eagleray.broker.controller.events import PlanAnswered, PlanNodes
 from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.machines import complaint_about_machines, renamed_machines
+from eagleray.broker.controller.machines import problem_with_machines, renamed_machines
 from eagleray.broker.controller.new_partitions import with_min_isr
 from eagleray.broker.controller.nodes import FIRST_DEDICATED_NODE_ID, PlannedNode, Role
 from eagleray.broker.controller.placement import Placement, first_kept_by, role_for
 from eagleray.broker.controller.relocating import Relocation
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from eagleray.broker.log.config import InvalidConfig
 from eagleray.broker.replication.electing import changed, partitions_of
+from eagleray.broker.settings import InvalidConfig
 from eagleray.protocol.errors import ErrorCode
 
 _INTERNAL_CONFIGS: Final = {
     "cleanup.policy": "compact",
-    "segment.bytes": str(100 * 1024**2),
     # A transaction with ten thousand branches is one record.
     "max.message.bytes": str(64 * 1024**2),
 }
@@ -64,10 +63,10 @@ def plan_nodes(
     # It comes first: what else is wrong with such a plan may have been right when it was made. Who asks again after no
     # answer came finds the plan that it wants, which is as good.
     if request.made_from is not None and shared_nodes(image) not in (request.made_from, request.nodes):
-        return refuse(request, ErrorCode.INVALID_UPDATE_VERSION, "somebody else has changed the plan meanwhile")
-    complaint = _complaint_about(request.nodes, image) or complaint_about_machines(request.nodes, image)
-    if complaint is not None:
-        return refuse(request, ErrorCode.INVALID_REQUEST, complaint)
+        return refuse(request, ErrorCode.INVALID_UPDATE_VERSION, "another call has changed the plan meanwhile")
+    problem = _problem_with(request.nodes, image) or problem_with_machines(request.nodes, image)
+    if problem is not None:
+        return refuse(request, ErrorCode.INVALID_REQUEST, problem)
     changes: list[Change] = []
     if not image.cluster_id:
         changes.append(ClusterCreated(base64.urlsafe_b64encode(new_id()).decode().rstrip("=")))
@@ -75,7 +74,7 @@ def plan_nodes(
     changes += _changes_of_plan(request.nodes, image, renamed)
     planned = image.apply(changes)
     relocated = _relocate(Relocation(image, planned, renamed), planned)
-    if isinstance(relocated, Complaint):
+    if isinstance(relocated, Refusal):
         return refuse(request, *relocated)
     changes += relocated
     changes += _create_internal_topics(image.apply(changes), config, new_id)
@@ -92,7 +91,7 @@ def shared_nodes(image: MetadataImage) -> tuple[PlannedNode, ...]:
     return tuple(node for _, node in sorted(image.plan.items()) if node.dedicated_to is None)
 
 
-def _complaint_about(nodes: tuple[PlannedNode, ...], image: MetadataImage) -> str | None:
+def _problem_with(nodes: tuple[PlannedNode, ...], image: MetadataImage) -> str | None:
     if len({node.node_id for node in nodes}) < len(nodes):
         return "two planned nodes have the same id; expected each id once"
     for node in nodes:
@@ -124,7 +123,7 @@ def _changes_of_plan(
         yield NodesUnplanned(node_ids)
 
 
-def _relocate(relocation: Relocation, planned: MetadataImage) -> tuple[Change, ...] | Complaint:
+def _relocate(relocation: Relocation, planned: MetadataImage) -> tuple[Change, ...] | Refusal:
     placement, relocated = Placement(planned), []
     deserted: set[Role] = set()
     for partition, state, rules in partitions_of(planned):
@@ -134,13 +133,13 @@ def _relocate(relocation: Relocation, planned: MetadataImage) -> tuple[Change, .
         role = role_for(partition.topic)
         if not placement.has(role):
             deserted.add(role)
-        elif isinstance(after, Complaint):
+        elif isinstance(after, Refusal):
             return after
         else:
             relocated.append((partition, after))
     if deserted:
         roles = ", ".join(sorted(deserted))
-        return Complaint(ErrorCode.INVALID_REQUEST, f"no node has role {roles}, which partitions are led by")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"no node has role {roles}, which partitions are led by")
     return changed(relocated)
 
 
@@ -150,14 +149,23 @@ def _create_internal_topics(
     """Make the topics whose role the plan has, with as many replicas as the machines of now allow."""
     placement = Placement(image)
     wanted = {
-        TRANSACTION_STATE: (config.transaction_state_log_replication_factor, config.transaction_state_log_min_isr),
-        CONSUMER_OFFSETS: (config.offsets_topic_replication_factor, config.min_insync_replicas),
+        TRANSACTION_STATE: (
+            config.transaction_state_log_replication_factor,
+            config.transaction_state_log_min_isr,
+            config.transaction_state_log_segment_bytes,
+        ),
+        CONSUMER_OFFSETS: (
+            config.offsets_topic_replication_factor,
+            config.min_insync_replicas,
+            config.offsets_topic_segment_bytes,
+        ),
     }
     for name, count in internal_partition_counts(config).items():
-        role, (factor, min_isr) = role_for(name), wanted[name]
+        role, (factor, min_isr, segment_bytes) = role_for(name), wanted[name]
         factor = min(factor, len(placement.machines(role)))
         if name not in image.topics and factor:
             # What is planned is expected to come, as soon as it is started.
             placed = placement.place(role, count, factor)
             partitions = tuple(first_kept_by(replicas, image.plan) for replicas in placed)
-            yield TopicCreated(name, new_id(), with_min_isr(_INTERNAL_CONFIGS, min_isr, factor), partitions)
+            configs = _INTERNAL_CONFIGS | {"segment.bytes": str(segment_bytes)}
+            yield TopicCreated(name, new_id(), with_min_isr(configs, min_isr, factor), partitions)

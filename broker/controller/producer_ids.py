@@ -14,11 +14,8 @@ LAST_PRODUCER_ID: Final = 2**63 - 1
 
 
 def reserve_producer_ids(request: ReserveProducerIds, image: MetadataImage) -> Decision:
-    """Give ids away that come after all that were given, and after those that the asker knows to be taken.
-
-    They are given when the log says so, whether the answer arrives or not.
-    """
-    first_id = max(image.next_producer_id, request.at_least)
+    """Give the ids that come after all that were given: for good, as soon as the log has it."""
+    first_id = image.next_producer_id
     if request.count < 1:
         return refuse(request, ErrorCode.INVALID_REQUEST)
     if first_id + request.count > LAST_PRODUCER_ID:

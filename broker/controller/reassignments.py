@@ -1,9 +1,9 @@
-"""Replicas that somebody wants elsewhere."""
+"""Replicas that a client wants elsewhere."""
 
 from __future__ import annotations
 
 from eagleray.broker.controller.changes import Change
-from eagleray.broker.controller.decisions import Complaint, Decision, decide, repeated
+from eagleray.broker.controller.decisions import Decision, Refusal, decide, repeated
 from eagleray.broker.controller.events import (
     ListReassignments,
     PartitionMove,
@@ -14,7 +14,7 @@ from eagleray.broker.controller.events import (
     ReassignPartitions,
 )
 from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.placement import complaint_about_replicas, role_for
+from eagleray.broker.controller.placement import problem_with_replicas, role_for
 from eagleray.broker.controller.topic_configs import TopicConfig
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
@@ -31,8 +31,8 @@ def reassign_partitions(request: ReassignPartitions, image: MetadataImage) -> De
     results: dict[TopicPartition, PartitionResult] = {}
     for move in request.moves:
         if move.partition in wrong:
-            complaint = Complaint(ErrorCode.INVALID_REQUEST, "the request names this partition more than once")
-            results[move.partition] = PartitionResult(move.partition, *complaint)
+            refusal = Refusal(ErrorCode.INVALID_REQUEST, "the request names this partition more than once")
+            results[move.partition] = PartitionResult(move.partition, *refusal)
             continue
         results[move.partition], begun = _begin(move, image, may_change_factor=request.may_change_factor)
         changes += begun
@@ -50,24 +50,24 @@ def _begin(
         code, changes = cancel(partition, image)
         is_done = code is ErrorCode.NONE
         return PartitionResult(partition, code, None if is_done else "no replicas of it are being moved"), changes
-    complaint = _complaint_about(partition, state, move.target, image)
-    if complaint is None and not may_change_factor:
-        complaint = _complaint_about_factor(len(target_of(state)), len(move.target))
-    if complaint is not None:
-        return PartitionResult(partition, *complaint), ()
+    refusal = _problem_with(partition, state, move.target, image)
+    if refusal is None and not may_change_factor:
+        refusal = _problem_with_factor(len(target_of(state)), len(move.target))
+    if refusal is not None:
+        return PartitionResult(partition, *refusal), ()
     code, changes = reassign(partition, move.target, image)
     return PartitionResult(partition, code), changes
 
 
-def _complaint_about(
+def _problem_with(
     partition: TopicPartition, state: PartitionImage, target: tuple[int, ...], image: MetadataImage
-) -> Complaint | None:
+) -> Refusal | None:
     if TopicConfig.parse(image.topics[partition.topic].configs).is_dedicated:
         text = "a partition with leader.placement=dedicated has a node of its own; expected no move of it"
-        return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    complaint = complaint_about_replicas(target, image, role_for(partition.topic))
-    if complaint is not None:
-        return complaint
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    refusal = problem_with_replicas(target, image, role_for(partition.topic))
+    if refusal is not None:
+        return refusal
     # A machine keeps a partition in one directory, which two of its nodes cannot both write.
     kept_on = {image.plan[node_id].machine: node_id for node_id in state.replicas if node_id in image.plan}
     for node_id in target:
@@ -76,15 +76,15 @@ def _complaint_about(
             text = (
                 f"node {node_id} is on the machine of node {keeper}, which keeps the partition; expected node {keeper}"
             )
-            return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     return None
 
 
-def _complaint_about_factor(now: int, then: int) -> Complaint | None:
+def _problem_with_factor(now: int, then: int) -> Refusal | None:
     if now == then:
         return None
     text = f"the replication factor is changed from {now} to {then}; expected {now}, or leave to change it"
-    return Complaint(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
 
 
 def list_reassignments(request: ListReassignments, image: MetadataImage) -> ReassignmentsListed:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from eagleray.broker.controller.decisions import Complaint
+from eagleray.broker.controller.decisions import Refusal
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.placement import Placement, role_for
@@ -21,8 +21,8 @@ class Relocation:
     """Finds other nodes for replicas whose nodes are planned no longer, or have lost the role for them.
 
     Owns: nothing that lasts; one is made for each plan. Another node of the same machine takes a replica over, for the
-    data are on the machine's disk, and that locks out whoever had it. Without one the replica is given up: nodes of
-    other machines take its place, if there are any, and copy what those in sync have. So the partition must have
+    data are on the machine's disk, and that locks out the node that had it. Without one the replica is given up: nodes
+    of other machines take its place, if there are any, and copy what those in sync have. So the partition must have
     others in sync, and must not be led by a node whose session lasts, for that one may still acknowledge.
     """
 
@@ -32,7 +32,7 @@ class Relocation:
         self._renamed = renamed
         self._placement = Placement(planned)
 
-    def relocate(self, partition: TopicPartition, state: PartitionImage, rules: Rules) -> PartitionImage | Complaint:
+    def relocate(self, partition: TopicPartition, state: PartitionImage, rules: Rules) -> PartitionImage | Refusal:
         """Return the state of a partition under the plan, or say why there is none."""
         after, gone = state, []
         for node_id in state.replicas:
@@ -56,16 +56,16 @@ class Relocation:
 
     def _without(
         self, partition: TopicPartition, state: PartitionImage, gone: list[int], rules: Rules
-    ) -> PartitionImage | Complaint:
+    ) -> PartitionImage | Refusal:
         isr = _except(state.isr, gone)
         if not isr:
             text = f"nodes {gone} keep the only replicas of {partition} that are in sync, and no other node of their "
-            return Complaint(ErrorCode.INVALID_REQUEST, text + "machines can take them over; drain them first")
+            return Refusal(ErrorCode.INVALID_REQUEST, text + "machines can take them over; drain them first")
         if state.leader in gone and state.leader in self._before.nodes:
             text = (
                 f"node {state.leader}, which is not in the plan, leads {partition} for as long as its session lasts; "
             )
-            return Complaint(ErrorCode.LEADER_NOT_AVAILABLE, text + "stop it and try again, or drain it first")
+            return Refusal(ErrorCode.LEADER_NOT_AVAILABLE, text + "stop it and try again, or drain it first")
         after = self._with_others_for(partition, state, gone, isr)
         if state.leader in gone:
             after = led_by(after, *choose_leader(after, self._planned.nodes, rules))
@@ -89,7 +89,7 @@ class Relocation:
 
 
 def _taken_over(state: PartitionImage, node_id: int, taker: int) -> PartitionImage:
-    """Put another node of the same machine in the place of one; it leads if that one did, or if nobody does."""
+    """Put another node of the same machine in the place of one; it leads if that one did, or if no replica does."""
 
     def swapped(nodes: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(taker if each == node_id else each for each in nodes)

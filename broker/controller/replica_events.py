@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
-from eagleray.broker.replication.events import Heartbeat, HeartbeatAnswered, IsrAnswered, ProposeIsr
+from eagleray.broker.replication.events import BrokerHeartbeat, BrokerHeartbeatAnswered, IsrAnswered, ProposeIsr
 from eagleray.protocol.errors import ErrorCode
 
 # Requests
 
 
-class NodeBeat(Message, frozen=True, tag=True):
+class NodeBeat(Message, frozen=True, tag="NodeBeat"):
     """A node's heartbeat; answered by `NodeBeatAnswered`."""
 
     request_id: int
-    heartbeat: Heartbeat
+    heartbeat: BrokerHeartbeat
 
 
-class ChangeIsr(Message, frozen=True, tag=True):
+class ChangeIsr(Message, frozen=True, tag="ChangeIsr"):
     """A leader wants another in-sync set; answered by `IsrChanged`."""
 
     request_id: int
@@ -31,8 +31,8 @@ class PartitionMove(Message, frozen=True):
     target: tuple[int, ...] | None
 
 
-class ReassignPartitions(Message, frozen=True, tag=True):
-    """Somebody wants replicas elsewhere; each move is begun or refused on its own. Answered by `PartitionsAnswered`."""
+class ReassignPartitions(Message, frozen=True, tag="ReassignPartitions"):
+    """A client wants replicas elsewhere; each move is begun or refused on its own. Answered by `PartitionsAnswered`."""
 
     request_id: int
     moves: tuple[PartitionMove, ...]
@@ -40,8 +40,8 @@ class ReassignPartitions(Message, frozen=True, tag=True):
     """Whether a partition may have more or fewer replicas by its move."""
 
 
-class DrainNodes(Message, frozen=True, tag=True):
-    """Somebody wants a machine, or one node, without replicas; answered by `DrainAnswered` once that has begun.
+class DrainNodes(Message, frozen=True, tag="DrainNodes"):
+    """A client wants a machine, or one node, without replicas; answered by `DrainAnswered` once that has begun.
 
     Until this is undone, or they are planned no longer, the nodes are given no new replicas.
     """
@@ -55,8 +55,8 @@ class DrainNodes(Message, frozen=True, tag=True):
     """Whether the nodes may be given replicas again; moves that are under way go on."""
 
 
-class ElectLeaders(Message, frozen=True, tag=True):
-    """Somebody wants the first replicas of partitions to lead, of some or of all; answered by `PartitionsAnswered`.
+class ElectLeaders(Message, frozen=True, tag="ElectLeaders"):
+    """A client wants the first replicas of partitions to lead, of some or of all; answered by `PartitionsAnswered`.
 
     The leaders of now are asked to hand over with the answers to their heartbeats. Of all, those are answered for where
     another should lead.
@@ -69,8 +69,8 @@ class ElectLeaders(Message, frozen=True, tag=True):
     what it does not have is lost."""
 
 
-class ListReassignments(Message, frozen=True, tag=True):
-    """Somebody asks which replicas are being moved, of some partitions or of all; answered by `ReassignmentsListed`."""
+class ListReassignments(Message, frozen=True, tag="ListReassignments"):
+    """A client asks which replicas are being moved, of some partitions or of all; answered by `ReassignmentsListed`."""
 
     request_id: int
     partitions: tuple[TopicPartition, ...] | None = None
@@ -79,14 +79,14 @@ class ListReassignments(Message, frozen=True, tag=True):
 # Answers
 
 
-class NodeBeatAnswered(Message, frozen=True, tag=True):
+class NodeBeatAnswered(Message, frozen=True, tag="NodeBeatAnswered"):
     """The answer to `NodeBeat`."""
 
     request_id: int
-    answer: HeartbeatAnswered
+    answer: BrokerHeartbeatAnswered
 
 
-class IsrChanged(Message, frozen=True, tag=True):
+class IsrChanged(Message, frozen=True, tag="IsrChanged"):
     """The answer to `ChangeIsr`."""
 
     request_id: int
@@ -101,13 +101,13 @@ class PartitionResult(Message, frozen=True):
     message: str | None = None
 
 
-class PartitionsAnswered(Message, frozen=True, tag=True):
+class PartitionsAnswered(Message, frozen=True, tag="PartitionsAnswered"):
     """The answer to a request about partitions: one result for each, in the order in which they first occur."""
 
     request_id: int
     results: tuple[PartitionResult, ...]
     error_code: ErrorCode = ErrorCode.NONE
-    """Why nobody has looked at any of them, if so."""
+    """Why the controller has looked at none of them, if so."""
 
 
 class Reassignment(Message, frozen=True):
@@ -119,7 +119,7 @@ class Reassignment(Message, frozen=True):
     removing: tuple[int, ...]
 
 
-class ReassignmentsListed(Message, frozen=True, tag=True):
+class ReassignmentsListed(Message, frozen=True, tag="ReassignmentsListed"):
     """The answer to `ListReassignments`."""
 
     request_id: int
@@ -127,7 +127,7 @@ class ReassignmentsListed(Message, frozen=True, tag=True):
     reassignments: tuple[Reassignment, ...] = ()
 
 
-class DrainAnswered(Message, frozen=True, tag=True):
+class DrainAnswered(Message, frozen=True, tag="DrainAnswered"):
     """The answer to `DrainNodes`: how many partitions are being moved because of it, or why it cannot be."""
 
     request_id: int

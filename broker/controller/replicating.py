@@ -9,17 +9,17 @@ from eagleray.broker.controller.events import ChangeIsr, IsrChanged, NodeBeat, N
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.messages import Message
 from eagleray.broker.replication.controlling import ReplicationController
-from eagleray.broker.replication.events import HeartbeatAnswered, IsrAnswered
+from eagleray.broker.replication.events import BrokerHeartbeatAnswered, IsrAnswered
 
 
 class EndSessions(Message, frozen=True, tag=True):
-    """Nodes were silent for too long: the log has to know. The controller tells itself so, and nobody waits for it."""
+    """Nodes were silent for too long: the log has to know. The controller tells itself so; no client waits for it."""
 
 
 def take_beat(request: NodeBeat, image: MetadataImage, replication: ReplicationController, now_ms: int) -> Decision:
     """Take a heartbeat; leaders are elected for what the node has resigned from."""
     decided = replication.heartbeat(request.heartbeat, image, now_ms)
-    assert isinstance(decided.answer, HeartbeatAnswered)
+    assert isinstance(decided.answer, BrokerHeartbeatAnswered)
     return decide(NodeBeatAnswered(request.request_id, decided.answer), decided.changes)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
-from eagleray.broker.log.config import CONFIG_KEYS, InvalidConfig, LogConfig
+from eagleray.broker.log.config import CLEANUP_POLICY, CONFIG_KEYS, LogConfig
+from eagleray.broker.settings import NOT_IN_KAFKA, Changed, Described, InvalidConfig, Setting, described
 
 _INT32_MAX: Final = 2**31 - 1
 _LONGEST_COUNT: Final = len(str(_INT32_MAX))
@@ -40,10 +41,44 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a topic's settings say, parsed and checked."""
 
     log: LogConfig = LogConfig()
-    leader_placement: LeaderPlacement = LeaderPlacement.SHARED
-    min_insync_replicas: int = 1
-    unclean_leader_election_enable: bool = False
-    compression_type: CompressionType = CompressionType.PRODUCER
+    leader_placement: Annotated[
+        LeaderPlacement,
+        Setting(
+            "Whether partitions of the topic share leaders with others (`shared`), or each has an actor of its own "
+            "(`dedicated`), which is a process.",
+            kafka=NOT_IN_KAFKA,
+            changed=Changed.AT_CREATION,
+        ),
+    ] = LeaderPlacement.SHARED
+
+    min_insync_replicas: Annotated[
+        int,
+        Setting(
+            "The number of replicas that have to be in sync for a write with `acks=all` to be taken; with fewer it is "
+            "refused with NOT_ENOUGH_REPLICAS. A partition with fewer replicas than this needs all of them.",
+            least=1,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = 1
+
+    unclean_leader_election_enable: Annotated[
+        bool,
+        Setting(
+            "Whether a replica that is not in sync may be elected leader when none that is in sync is left. Then "
+            "records that were acknowledged, committed transactions among them, can be lost; with false the partition "
+            "is offline until a replica that was in sync is back.",
+            changed=Changed.ANY_TIME,
+        ),
+    ] = False
+
+    compression_type: Annotated[
+        CompressionType,
+        Setting(
+            "The codec that the topic's batches are meant to have. It is accepted for Kafka's tools and has no effect: "
+            "batches stay as their producer compressed them.",
+            changed=Changed.ANY_TIME,
+        ),
+    ] = CompressionType.PRODUCER
 
     @classmethod
     def parse(cls, settings: Mapping[str, str]) -> TopicConfig:
@@ -110,6 +145,13 @@ _PARSERS: Final[dict[str, Callable[[str, str], Any]]] = {
 
 TOPIC_CONFIG_KEYS: Final = CONFIG_KEYS | frozenset(_PARSERS)
 """Every setting that a topic may be given."""
+
+
+def described_topic_settings() -> dict[str, Described]:
+    """Every setting of a topic by its name, with its meaning and the rest."""
+    policy = Described("cleanup.policy", tuple[str, ...], ("delete",), CLEANUP_POLICY)
+    found = [policy, *described(LogConfig).values(), *described(TopicConfig).values()]
+    return {each.key: each for each in sorted(found, key=lambda each: each.key)}
 
 
 def check_keys(keys: Iterable[str]) -> None:

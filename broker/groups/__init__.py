@@ -1,1 +1,1 @@
-"""Groups: their offsets, committed alone or in a transaction, and their members, of one kind or another."""
+"""Groups: their offsets, committed alone or in a transaction, and their members, by one protocol or another."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from eagleray.broker.groups.consumer.config import ConsumerGroupConfig
+from eagleray.broker.log.config import ProducerIdExpiration
+from eagleray.broker.settings import INT32_MAX, Changed, InvalidConfig, Setting, key_of
 
 _MINUTE_MS = 60 * 1000
 _DAY_MS = 24 * 60 * _MINUTE_MS
@@ -13,57 +15,157 @@ LONGEST_TEXT: Final = (2**15 - 1) // 4
 """How many characters surely fit into a text of Kafka's records, which has two bytes for its length."""
 
 
-LONGEST_TIME_MS: Final = 2**31 - 1
+LONGEST_TIME_MS: Final = INT32_MAX
 """What fits into the four bytes that Kafka's records have for a timeout."""
 
-_MAY_BE_NOTHING: Final = frozenset({"offset_metadata_max_bytes", "group_initial_rebalance_delay_ms"})
+OffsetsPartitions = Annotated[
+    int,
+    Setting(
+        "The number of partitions of `__consumer_offsets`. Groups are spread over them by hash, and each is led by a "
+        "group coordinator.",
+        least=1,
+        changed=Changed.NEVER,
+    ),
+]
 
 
 class GroupConfig(ConsumerGroupConfig, frozen=True, kw_only=True):
     """How groups are spread, how long what they have committed is kept, and what their members may ask for."""
 
-    offsets_topic_num_partitions: int = 50
-    offset_metadata_max_bytes: int = 4096
-    """How long the text beside an offset may be; Kafka counts characters, whatever the name says, and so do we."""
+    offsets_topic_num_partitions: OffsetsPartitions = 50
 
-    offsets_retention_minutes: int = 7 * 24 * 60
-    offsets_retention_check_interval_ms: int = 10 * _MINUTE_MS
-    producer_id_expiration_ms: int = _DAY_MS
+    offset_metadata_max_bytes: Annotated[
+        int,
+        Setting(
+            "The longest text that a consumer may commit beside an offset; a longer one is refused with "
+            "OFFSET_METADATA_TOO_LARGE. Kafka counts characters, in spite of the name, and so does Eagleray.",
+            unit="characters",
+            most=LONGEST_TEXT,
+        ),
+    ] = 4096
+
+    offsets_retention_minutes: Annotated[
+        int,
+        Setting(
+            "How long committed offsets are kept after a group has lost its last member, or, for a consumer without a "
+            "group membership, after the commit.",
+            unit="minutes",
+            least=1,
+        ),
+    ] = 7 * 24 * 60
+
+    offsets_retention_check_interval_ms: Annotated[
+        int,
+        Setting(
+            "How often the group coordinator looks for offsets that are past `offsets.retention.minutes`, and removes "
+            "them.",
+            unit="ms",
+            least=1,
+        ),
+    ] = 10 * _MINUTE_MS
+
+    producer_id_expiration_ms: ProducerIdExpiration = _DAY_MS
     """How long to remember the epoch of a producer that has no transaction open; the log has the same setting."""
 
-    group_min_session_timeout_ms: int = 6000
-    group_max_session_timeout_ms: int = 30 * _MINUTE_MS
-    group_max_size: int = 2**31 - 1
-    group_initial_rebalance_delay_ms: int = 0
-    """How long the first generation of an empty group waits for more members to come.
+    group_min_session_timeout_ms: Annotated[
+        int,
+        Setting(
+            "The shortest `session.timeout.ms` that a member of a classic group may ask for; a shorter one is refused "
+            "with INVALID_SESSION_TIMEOUT.",
+            unit="ms",
+            least=1,
+            also="at most `group.max.session.timeout.ms`",
+        ),
+    ] = 6000
 
-    Kafka waits for three seconds. A small cluster wants to begin at once, and members that come a moment later are
-    taken in by one more rebalance.
-    """
+    group_max_session_timeout_ms: Annotated[
+        int,
+        Setting(
+            "The longest `session.timeout.ms` that a member of a classic group may ask for; a longer one is refused "
+            "with INVALID_SESSION_TIMEOUT.",
+            unit="ms",
+            least=1,
+            most=LONGEST_TIME_MS,
+            also="at least `group.min.session.timeout.ms`",
+        ),
+    ] = 30 * _MINUTE_MS
 
-    group_consumer_min_heartbeat_interval_ms: int = 5000
-    group_consumer_max_heartbeat_interval_ms: int = 15_000
-    group_consumer_min_session_timeout_ms: int = 45_000
-    group_consumer_max_session_timeout_ms: int = 60_000
+    group_max_size: Annotated[
+        int,
+        Setting(
+            "The number of members that a classic group may have; further ones get GROUP_MAX_SIZE_REACHED.", least=1
+        ),
+    ] = INT32_MAX
+
+    group_initial_rebalance_delay_ms: Annotated[
+        int,
+        Setting(
+            "How long the first rebalance of an empty classic group waits for more members to join. A small cluster "
+            "wants to begin at once; members that come a moment later are taken in by one more rebalance.",
+            unit="ms",
+            kafka="3000",
+        ),
+    ] = 0
+
+    group_consumer_min_heartbeat_interval_ms: Annotated[
+        int,
+        Setting(
+            "The lower limit of `group.consumer.heartbeat.interval.ms`, the interval between heartbeats in KIP-848 "
+            "groups.",
+            unit="ms",
+            least=1,
+            also="at most `group.consumer.heartbeat.interval.ms`",
+        ),
+    ] = 5000
+
+    group_consumer_max_heartbeat_interval_ms: Annotated[
+        int,
+        Setting(
+            "The upper limit of `group.consumer.heartbeat.interval.ms`, the interval between heartbeats in KIP-848 "
+            "groups.",
+            unit="ms",
+            least=1,
+            also="at least `group.consumer.heartbeat.interval.ms`",
+        ),
+    ] = 15_000
+
+    group_consumer_min_session_timeout_ms: Annotated[
+        int,
+        Setting(
+            "The lower limit of `group.consumer.session.timeout.ms`, the session timeout in KIP-848 groups.",
+            unit="ms",
+            least=1,
+            also="at most `group.consumer.session.timeout.ms`",
+        ),
+    ] = 45_000
+
+    group_consumer_max_session_timeout_ms: Annotated[
+        int,
+        Setting(
+            "The upper limit of `group.consumer.session.timeout.ms`, the session timeout in KIP-848 groups.",
+            unit="ms",
+            least=1,
+            also="at least `group.consumer.session.timeout.ms`",
+        ),
+    ] = 60_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in self.__struct_fields__:
-            least, value = 0 if name in _MAY_BE_NOTHING else 1, getattr(self, name)
-            if isinstance(value, int) and value < least:
-                raise ValueError(f"{name} has to be {least} or more")
-        if self.offset_metadata_max_bytes > LONGEST_TEXT:
-            raise ValueError(f"offset_metadata_max_bytes has to be {LONGEST_TEXT} or less: records hold no longer text")
-        if self.group_max_session_timeout_ms > LONGEST_TIME_MS:
-            raise ValueError(f"group_max_session_timeout_ms has to be {LONGEST_TIME_MS} or less: records hold no more")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
-            raise ValueError("group_min_session_timeout_ms has to be group_max_session_timeout_ms or less")
+            raise InvalidConfig(
+                f"group.min.session.timeout.ms is {self.group_min_session_timeout_ms}; expected at most "
+                f"group.max.session.timeout.ms, which is {self.group_max_session_timeout_ms}"
+            )
         for name in ("heartbeat_interval_ms", "session_timeout_ms"):
             self._check_limits(f"group_consumer_{name}", f"group_consumer_min_{name}", f"group_consumer_max_{name}")
 
     def _check_limits(self, name: str, lowest: str, highest: str) -> None:
-        if not getattr(self, lowest) <= getattr(self, name) <= getattr(self, highest):
-            raise ValueError(f"{name} has to be {lowest} or more, and {highest} or less")
+        value, least, most = getattr(self, name), getattr(self, lowest), getattr(self, highest)
+        if not least <= value <= most:
+            raise InvalidConfig(
+                f"{key_of(name)} is {value}; expected at least {key_of(lowest)}, which is {least}, and at most "
+                f"{key_of(highest)}, which is {most}"
+            )
 
     @property
     def offsets_retention_ms(self) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from eagleray.broker.groups.classic.kind import ClassicGroups
+from eagleray.broker.groups.classic.groups import ClassicGroups
 from eagleray.broker.groups.committing import CommitServer
 from eagleray.broker.groups.config import GroupConfig
-from eagleray.broker.groups.consumer.kind import ConsumerKind
+from eagleray.broker.groups.consumer.groups import ConsumerGroups
 from eagleray.broker.groups.context import GroupContext
 from eagleray.broker.groups.events import (
     CommitOffsets,
@@ -27,11 +27,11 @@ from eagleray.broker.groups.events import (
     OffsetsOfTopicDeleted,
     OffsetsResigned,
 )
-from eagleray.broker.groups.housekeeping import Housekeeping
-from eagleray.broker.groups.kinds import GroupKind
+from eagleray.broker.groups.group_protocol import GroupProtocol
+from eagleray.broker.groups.housekeeping import GroupHousekeeping
 from eagleray.broker.groups.log_records import replay
 from eagleray.broker.groups.marking import MarkerServer
-from eagleray.broker.groups.requests import RequestServer
+from eagleray.broker.groups.requests import GroupRequestServer
 from eagleray.broker.groups.shards import Append, MarkersAppend, OffsetsAppend, Shard
 from eagleray.broker.groups.state import OffsetsState
 from eagleray.broker.partitions.events import Tick, TransactionVerified, WriteMarkers
@@ -40,7 +40,7 @@ from eagleray.protocol.records import RecordBatch
 
 _NONE = ErrorCode.NONE
 
-KINDS: Final[tuple[type[GroupKind], ...]] = (ClassicGroups, ConsumerKind)
+PROTOCOLS: Final[tuple[type[GroupProtocol], ...]] = (ClassicGroups, ConsumerGroups)
 """The protocols by which groups have members."""
 
 
@@ -49,23 +49,23 @@ class GroupCoordinator:
 
     Owns: for each of its partitions, what replaying that partition gives. Persists: nothing itself; every change is a
     `LogOffsets` or a `LogMarkers`, and counts and is answered only when the log has it, in the order of the log, in
-    whatever order the log's answers come. On failure (`OffsetsLost`): everything is as before, and whoever waited is
-    told. After a restart: the loaded log is the state; offsets of transactions whose marker is not there yet are
-    pending until it comes.
+    whatever order the log's answers come. On failure (`OffsetsLost`): everything is as before, and the client that
+    waited is told. After a restart: the loaded log is the state; offsets of transactions whose marker is not there yet
+    are pending until it comes.
 
-    Members are the business of the kinds of groups (`GroupKind`), each with requests and records of its own.
+    Members are the business of the protocols of groups (`GroupProtocol`), each with requests and records of its own.
     """
 
     def __init__(
-        self, config: GroupConfig, new_id: Callable[[], str], kinds: Iterable[type[GroupKind]] = KINDS
+        self, config: GroupConfig, new_id: Callable[[], str], protocols: Iterable[type[GroupProtocol]] = PROTOCOLS
     ) -> None:
-        """Begin with nothing to lead; `new_id` gives a text each time that nobody was ever given."""
+        """Begin with nothing to lead; `new_id` gives a text each time that it never gave before."""
         self._context = GroupContext(config, new_id)
         self._shards = self._context.shards
-        self._kinds = [kind(self._context) for kind in kinds]
-        self._housekeeping = Housekeeping(self._context)
+        self._protocols = [protocol(self._context) for protocol in protocols]
+        self._housekeeping = GroupHousekeeping(self._context)
         self._markers = MarkerServer(self._context)
-        commits, requests = CommitServer(self._context), RequestServer(self._context)
+        commits, requests = CommitServer(self._context), GroupRequestServer(self._context)
         self._handlers: dict[type, Callable[[Any, int], None]] = {
             CommitOffsets: commits.commit,
             CommitTransactionOffsets: commits.commit_in_transaction,
@@ -84,21 +84,26 @@ class GroupCoordinator:
             OffsetsOfTopicDeleted: self._on_topics_deleted,
             Tick: self._on_tick,
         }
-        for kind in self._kinds:
-            self._handlers |= kind.handlers()
+        for protocol in self._protocols:
+            self._handlers |= protocol.handlers()
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event and return what it makes necessary, in order."""
         self._handlers[type(event)](event, now_ms)
         return self._context.drain()
 
+    @property
+    def next_due_ms(self) -> int:
+        """When there is something to do though nothing happens; now or earlier means as soon as others were served."""
+        return min(self._housekeeping.next_due_ms, *[protocol.next_due_ms for protocol in self._protocols])
+
     def replay(self, batches: Iterable[RecordBatch]) -> OffsetsState:
         """Give what a log comes to, for `OffsetsLoaded`; it changes nothing here, and may run in another thread."""
         return replay(batches, self._registered(OffsetsState()))
 
     def _registered(self, state: OffsetsState) -> OffsetsState:
-        for kind in self._kinds:
-            kind.register(state)
+        for protocol in self._protocols:
+            protocol.register(state)
         return state
 
     # The log's answers
@@ -151,9 +156,9 @@ class GroupCoordinator:
             return
         shard.load(self._registered(event.state))
         self._context.begin_behind(event.state.next_position)
-        for kind in self._kinds:
-            kind.loaded(shard, now_ms)
-        # Nobody can have committed anything here since they were deleted.
+        for protocol in self._protocols:
+            protocol.loaded(shard, now_ms)
+        # No client can have committed anything here since they were deleted.
         shard.deleted_topics = dict.fromkeys(shard.deleted_topics, self._context.next_token)
         self._housekeeping.delete_topics(shard)
 
@@ -163,11 +168,11 @@ class GroupCoordinator:
             self._close(shard, now_ms)
 
     def _close(self, shard: Shard, now_ms: int) -> None:
-        """Forget a partition that is no longer led here, and tell everybody who waits on it."""
+        """Forget a partition that is no longer led here, and tell all clients that wait on it."""
         del self._shards.by_partition[shard.offsets_partition]
         shard.is_loaded = False
-        for kind in self._kinds:
-            kind.closed(shard, now_ms)
+        for protocol in self._protocols:
+            protocol.closed(shard, now_ms)
         for append in shard.in_flight:
             # An answer of the log that waited for an earlier one stays true.
             if append.outcome is None:
@@ -186,8 +191,8 @@ class GroupCoordinator:
         self._housekeeping.topics_deleted(event.topics)
 
     def _on_tick(self, event: Tick, now_ms: int) -> None:  # noqa: ARG002 - it says no more than that time has passed
-        for kind in self._kinds:
-            kind.tick(now_ms)
+        for protocol in self._protocols:
+            protocol.tick(now_ms)
         self._housekeeping.tick(now_ms)
 
 

@@ -36,7 +36,7 @@ class OffsetToCommit(Message, frozen=True):
     metadata: str = ""
 
 
-class CommitOffsets(Message, frozen=True, tag=True):
+class CommitOffsets(Message, frozen=True, tag="CommitOffsets"):
     """A consumer, or an admin, says how far a group has come."""
 
     request_id: int
@@ -47,7 +47,7 @@ class CommitOffsets(Message, frozen=True, tag=True):
     group_instance_id: str | None = None
 
 
-class CommitTransactionOffsets(Message, frozen=True, tag=True):
+class CommitTransactionOffsets(Message, frozen=True, tag="CommitTransactionOffsets"):
     """A producer says how far a group has come once its transaction is committed."""
 
     request_id: int
@@ -61,7 +61,7 @@ class CommitTransactionOffsets(Message, frozen=True, tag=True):
     transaction_version: int = 1
 
 
-class FetchOffsets(Message, frozen=True, tag=True):
+class FetchOffsets(Message, frozen=True, tag="FetchOffsets"):
     """Somebody wants to know how far a group has come, in some partitions or, with None, in all that it knows."""
 
     request_id: int
@@ -73,7 +73,7 @@ class FetchOffsets(Message, frozen=True, tag=True):
     """A member of a group that is not of the classic kind says who it is; others need not."""
 
 
-class DeleteOffsets(Message, frozen=True, tag=True):
+class DeleteOffsets(Message, frozen=True, tag="DeleteOffsets"):
     """An admin wants a group to forget some partitions."""
 
     request_id: int
@@ -81,14 +81,14 @@ class DeleteOffsets(Message, frozen=True, tag=True):
     partitions: tuple[TopicPartition, ...]
 
 
-class DeleteGroup(Message, frozen=True, tag=True):
+class DeleteGroup(Message, frozen=True, tag="DeleteGroup"):
     """An admin wants a group to be forgotten."""
 
     request_id: int
     group: str
 
 
-class ListGroups(Message, frozen=True, tag=True):
+class ListGroups(Message, frozen=True, tag="ListGroups"):
     """Somebody wants to know which groups are coordinated here; of each filter, nothing at all means everything.
 
     States, kinds and protocol types are compared as Kafka does it, whatever their case.
@@ -208,7 +208,7 @@ class LogMarkers(Message, frozen=True, tag=True):
     markers: tuple[Marker, ...]
 
 
-class OffsetsCommitted(Message, frozen=True, tag=True):
+class OffsetsCommitted(Message, frozen=True, tag="OffsetsCommitted"):
     """The answer to a commit or a deletion."""
 
     request_id: int
@@ -227,7 +227,7 @@ class CommittedOffset(Message, frozen=True):
     metadata: str = ""
 
 
-class OffsetsFetched(Message, frozen=True, tag=True):
+class OffsetsFetched(Message, frozen=True, tag="OffsetsFetched"):
     """The answer to `FetchOffsets`; a partition without an offset has -1."""
 
     request_id: int
@@ -244,7 +244,7 @@ class ListedGroup(Message, frozen=True):
     protocol_type: str
 
 
-class GroupsListed(Message, frozen=True, tag=True):
+class GroupsListed(Message, frozen=True, tag="GroupsListed"):
     """The answer to `ListGroups`."""
 
     request_id: int

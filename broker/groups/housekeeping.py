@@ -8,12 +8,13 @@ from eagleray.broker.groups.context import GroupContext
 from eagleray.broker.groups.shards import OffsetsAppend, Shard
 from eagleray.broker.groups.state import NO_TIME, Group, StoredOffset
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.runtime.deadlines import AT_ONCE_MS
 
 _NOTHING = Group()
 
 
-class Housekeeping:
-    """Deletes the offsets that nobody uses any more, and those of deleted topics, and forgets idle producers.
+class GroupHousekeeping:
+    """Deletes the offsets that no group uses any more, and those of deleted topics, and forgets idle producers.
 
     A group that has neither members nor offsets any more is deleted whole.
 
@@ -25,16 +26,24 @@ class Housekeeping:
         self._context = context
         self._next_expiry_check_ms = 0
         self._partitions_to_check: deque[int] = deque()
+        self._has_deletions = False
+
+    @property
+    def next_due_ms(self) -> int:
+        """When there is something to do."""
+        return AT_ONCE_MS if self._partitions_to_check or self._has_deletions else self._next_expiry_check_ms
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by now."""
-        for shard in self._context.shards:
-            self.delete_topics(shard)
+        if self._has_deletions:
+            self._has_deletions = False
+            for shard in self._context.shards:
+                self.delete_topics(shard)
         if now_ms >= self._next_expiry_check_ms:
             self._next_expiry_check_ms = now_ms + self._context.config.offsets_retention_check_interval_ms
             self._partitions_to_check = deque(self._context.shards.by_partition)
         if self._partitions_to_check:
-            # One partition a tick: there may be very many offsets, and meanwhile nobody else is served.
+            # One partition a tick: there may be very many offsets, and meanwhile no request is served.
             self._expire(self._partitions_to_check.popleft(), now_ms)
 
     # Expiry
@@ -89,6 +98,7 @@ class Housekeeping:
             if free:
                 self._context.log_tombstones(shard, name, free)
         shard.deleted_topics = {topic: position for topic, position in deleted.items() if topic in unfinished}
+        self._has_deletions = self._has_deletions or bool(shard.deleted_topics)
 
 
 def _topics_to_come(shard: Shard) -> set[str]:

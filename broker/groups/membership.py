@@ -20,8 +20,8 @@ LogRecord: TypeAlias = tuple[bytes, bytes | None]
 class Membership(ABC):
     """A group as those see it who keep its offsets, whichever protocol its members speak.
 
-    A group is of one kind at a time: `Shard.live` has the one `Membership` of each group that has, or has had, members.
-    A group that is not there has offsets and nothing else.
+    A group has one protocol at a time: `Shard.live` has the one `Membership` of each group that has, or has had,
+    members. A group that is not there has offsets and nothing else.
     """
 
     kind: ClassVar[str]
@@ -55,17 +55,17 @@ class Membership(ABC):
 
     def may_commit_late(
         self,
-        generation: int,  # noqa: ARG002 - for other kinds
+        generation: int,  # noqa: ARG002 - for other protocols
         member_id: str,  # noqa: ARG002 - as above
         partitions: Iterable[TopicPartition],  # noqa: ARG002 - as above
     ) -> bool:
         """Say whether a commit that is refused with STALE_MEMBER_EPOCH may be taken for these partitions after all."""
         return False
 
-    def commit_taken(self, member_id: str, now_ms: int) -> None:  # noqa: B027 - not every kind minds
+    def commit_taken(self, member_id: str, now_ms: int) -> None:  # noqa: B027 - not every protocol minds
         """Take note that somebody who may has committed outside of a transaction."""
 
-    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:  # noqa: ARG002 - for other kinds
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:  # noqa: ARG002 - for other protocols
         """Say whether somebody may ask for offsets; most need not be members."""
         return ErrorCode.NONE
 

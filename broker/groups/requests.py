@@ -25,7 +25,7 @@ _SUBSCRIBED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 _NOTHING = Group()
 
 
-class RequestServer:
+class GroupRequestServer:
     """Answers questions from what is in the log, and has tombstones logged."""
 
     def __init__(self, context: GroupContext) -> None:
@@ -131,8 +131,8 @@ def _is_among(found: str, wanted: tuple[str, ...]) -> bool:
 def _unstable_partitions(shard: Shard, name: str, group: Group) -> set[TopicPartition]:
     """Return the partitions for which a transaction holds offsets, or is about to.
 
-    What is on its way to the log counts as well: whoever commits it was a member when it was asked for. A successor
-    that did not wait for it would begin at an offset that the transaction is about to go beyond.
+    What is on its way to the log counts as well: the client that commits it was a member when it was asked for. A
+    successor that did not wait for it would begin at an offset that the transaction is about to go beyond.
     """
     unstable = set().union(*group.pending.values())
     for append in shard.offsets_in_flight(name):

@@ -70,7 +70,7 @@ class Shard:
     """One partition of `__consumer_offsets` at one epoch.
 
     Owns: the state that its log comes to, the appends that are under way, in the order of the log, and the commits that
-    wait until their transaction is verified. Holds the groups that have members, for the kinds that they are of.
+    wait until their transaction is verified. Holds the groups that have members, for the protocols that they use.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Shard:
         self.is_loaded = False
         self.state = OffsetsState()
         self.live: dict[str, Membership] = {}
-        """The groups that have, or have had, members, each of one kind."""
+        """The groups that have, or have had, members, each of one protocol."""
         self.in_flight: deque[Append] = deque()
         self.verifications: Verifications[CommitTransactionOffsets] = Verifications(verification_ids)
         self.confirmed: dict[int, int] = {}

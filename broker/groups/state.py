@@ -58,7 +58,7 @@ class Producer(msgspec.Struct):
 
 
 class MembersState(ABC):
-    """What the records that one kind of group keeps of its members come to."""
+    """What the records that one protocol of groups keeps of its members come to."""
 
     @abstractmethod
     def apply(self, key: bytes, value: bytes | None) -> None:

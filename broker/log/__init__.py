@@ -5,7 +5,7 @@
 
 from eagleray.broker.log.appending import Appended, NewMarker
 from eagleray.broker.log.compaction import Compaction, CompactionReport
-from eagleray.broker.log.config import Flush, InvalidConfig, LogConfig, TimestampType
+from eagleray.broker.log.config import Flush, LogConfig, TimestampType
 from eagleray.broker.log.errors import (
     CompactionFailed,
     LogDamaged,
@@ -20,6 +20,7 @@ from eagleray.broker.log.producer_state import Origin, Rejection
 from eagleray.broker.log.reading import Isolation, LogSlice, TimestampedOffset
 from eagleray.broker.log.recovery import Recovery
 from eagleray.broker.log.transaction_index import AbortedTransaction
+from eagleray.broker.settings import InvalidConfig
 
 __all__ = [
     "AbortedTransaction",

@@ -9,17 +9,25 @@ from __future__ import annotations
 import difflib
 import enum
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final, get_type_hints
 
 import msgspec
 
-_INT32_MAX: Final = 2**31 - 1
-_INT64_MAX: Final = 2**63 - 1
+from eagleray.broker.settings import INT64_MAX, NOT_IN_KAFKA, Changed, InvalidConfig, Setting, check_ranges, key_of
+
+LEAST_SEGMENT_BYTES: Final = 1024
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
-
-class InvalidConfig(ValueError):
-    """A setting that is unknown, is not of its type or is out of its range; the text says what to write."""
+ProducerIdExpiration = Annotated[
+    int,
+    Setting(
+        "How long a partition remembers the sequence numbers of a producer that writes nothing and has no transaction "
+        "open. Later a batch that the producer repeats would not be known for a repetition.",
+        unit="ms",
+        least=1,
+        changed=Changed.ANY_TIME,
+    ),
+]
 
 
 class TimestampType(enum.StrEnum):
@@ -42,30 +50,174 @@ class Flush(enum.StrEnum):
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How one partition's log rolls, keeps, compacts and checks; every range is checked when it is built."""
 
-    segment_bytes: int = 1024**3
-    segment_ms: int = 7 * _DAY_MS
-    segment_index_bytes: int = 10 * 1024**2
-    index_interval_bytes: int = 4096
-    retention_ms: int = 7 * _DAY_MS
-    retention_bytes: int = -1
+    segment_bytes: Annotated[
+        int,
+        Setting(
+            "The size at which a segment file of a partition is closed and another one begun. Retention and compaction "
+            "work on closed segments.",
+            unit="bytes",
+            least=LEAST_SEGMENT_BYTES,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = 1024**3
+
+    segment_ms: Annotated[
+        int,
+        Setting(
+            "The age at which a segment file of a partition is closed and another one begun, even if it is not full.",
+            unit="ms",
+            least=1,
+            most=INT64_MAX,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = 7 * _DAY_MS
+
+    segment_index_bytes: Annotated[
+        int,
+        Setting(
+            "The size of an index file at which its segment is closed and another one begun.",
+            unit="bytes",
+            least=4,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = 10 * 1024**2
+
+    index_interval_bytes: Annotated[
+        int,
+        Setting(
+            "The bytes of log between two entries of the offset index. Fewer make reads that begin anywhere find their "
+            "place sooner, and the index larger.",
+            unit="bytes",
+            changed=Changed.ANY_TIME,
+        ),
+    ] = 4096
+
+    retention_ms: Annotated[
+        int,
+        Setting(
+            "The age at which the records of a topic whose `cleanup.policy` has `delete` are removed, a closed segment "
+            "at a time; -1 keeps them for ever.",
+            unit="ms",
+            least=-1,
+            most=INT64_MAX,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = 7 * _DAY_MS
+
+    retention_bytes: Annotated[
+        int,
+        Setting(
+            "The size of a partition above which its oldest closed segments are removed, where `cleanup.policy` has "
+            "`delete`; -1 for no limit.",
+            unit="bytes",
+            least=-1,
+            most=INT64_MAX,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = -1
+
     cleanup_delete: bool = True
     cleanup_compact: bool = False
-    min_cleanable_dirty_ratio: float = 0.5
-    delete_retention_ms: int = _DAY_MS
-    min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = _INT64_MAX
-    max_message_bytes: int = 1024**2 + 12
-    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
-    message_timestamp_before_max_ms: int = _INT64_MAX
-    message_timestamp_after_max_ms: int = 60 * 60 * 1000
-    producer_id_expiration_ms: int = _DAY_MS
-    flush: Flush = Flush.OS
+
+    min_cleanable_dirty_ratio: Annotated[
+        float,
+        Setting(
+            "The share of a compacted log that has to be new since it was last compacted before that is done again.",
+            most=1,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = 0.5
+
+    delete_retention_ms: Annotated[
+        int,
+        Setting(
+            "How long a tombstone, a record without a value, stays in a compacted log, so that slow readers hear of "
+            "the deletion.",
+            unit="ms",
+            most=INT64_MAX,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = _DAY_MS
+
+    min_compaction_lag_ms: Annotated[
+        int,
+        Setting(
+            "The age that a record has to have before compaction may remove it.",
+            unit="ms",
+            most=INT64_MAX,
+            also="at most `max.compaction.lag.ms`",
+            changed=Changed.ANY_TIME,
+        ),
+    ] = 0
+
+    max_compaction_lag_ms: Annotated[
+        int,
+        Setting(
+            "The age at which a record of a compacted log has to have been looked at by compaction, however little of "
+            "the log is new.",
+            unit="ms",
+            least=1,
+            most=INT64_MAX,
+            also="at least `min.compaction.lag.ms`",
+            changed=Changed.ANY_TIME,
+        ),
+    ] = INT64_MAX
+
+    max_message_bytes: Annotated[
+        int,
+        Setting(
+            "The largest record batch that the topic takes, after compression; a larger one is refused with "
+            "MESSAGE_TOO_LARGE.",
+            unit="bytes",
+            changed=Changed.ANY_TIME,
+        ),
+    ] = 1024**2 + 12
+
+    message_timestamp_type: Annotated[
+        TimestampType,
+        Setting(
+            "Which clock gives records their timestamp: the producer's (`CreateTime`) or the leader's "
+            "(`LogAppendTime`).",
+            changed=Changed.ANY_TIME,
+        ),
+    ] = TimestampType.CREATE_TIME
+
+    message_timestamp_before_max_ms: Annotated[
+        int,
+        Setting(
+            "How far the timestamp that a producer gives may lie behind the leader's clock; an older record is refused "
+            "with INVALID_TIMESTAMP.",
+            unit="ms",
+            most=INT64_MAX,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = INT64_MAX
+
+    message_timestamp_after_max_ms: Annotated[
+        int,
+        Setting(
+            "How far the timestamp that a producer gives may lie ahead of the leader's clock; a record from further in "
+            "the future is refused with INVALID_TIMESTAMP.",
+            unit="ms",
+            most=INT64_MAX,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = 60 * 60 * 1000
+
+    producer_id_expiration_ms: ProducerIdExpiration = _DAY_MS
+
+    flush: Annotated[
+        Flush,
+        Setting(
+            "When appended batches are forced to the disk: when the operating system likes (`os`), or before anything "
+            "is acknowledged (`commit`), which survives the loss of power of all replicas at once.",
+            kafka=NOT_IN_KAFKA,
+            changed=Changed.ANY_TIME,
+        ),
+    ] = Flush.OS
 
     def __post_init__(self) -> None:
-        for name, (smallest, largest) in _RANGES.items():
-            value = getattr(self, name)
-            if not smallest <= value <= largest:
-                raise InvalidConfig(f"{_key_of(name)} is {value}; expected a value from {smallest} to {largest}")
+        check_ranges(self)
         if not (self.cleanup_delete or self.cleanup_compact):
             raise InvalidConfig("cleanup.policy is empty; expected delete, compact or both")
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
@@ -92,32 +244,19 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**fields)
 
 
-_RANGES: Final[dict[str, tuple[float, float]]] = {
-    "segment_bytes": (1024, _INT32_MAX),
-    "segment_ms": (1, _INT64_MAX),
-    "segment_index_bytes": (4, _INT32_MAX),
-    "index_interval_bytes": (0, _INT32_MAX),
-    "retention_ms": (-1, _INT64_MAX),
-    "retention_bytes": (-1, _INT64_MAX),
-    "min_cleanable_dirty_ratio": (0, 1),
-    "delete_retention_ms": (0, _INT64_MAX),
-    "min_compaction_lag_ms": (0, _INT64_MAX),
-    "max_compaction_lag_ms": (1, _INT64_MAX),
-    "max_message_bytes": (0, _INT32_MAX),
-    "message_timestamp_before_max_ms": (0, _INT64_MAX),
-    "message_timestamp_after_max_ms": (0, _INT64_MAX),
-    "producer_id_expiration_ms": (1, _INT32_MAX),
-}
+CLEANUP_POLICY: Final = Setting(
+    "What becomes of old records: they are removed by age and size (`delete`), or all but the last of each key are "
+    "(`compact`), or both, with a comma between them.",
+    also="delete, compact or both",
+    changed=Changed.ANY_TIME,
+)
+"""One setting that is two fields."""
 
 _CLEANUP_FIELDS: Final = frozenset({"cleanup_delete", "cleanup_compact"})
 
 
-def _key_of(field: str) -> str:
-    return field.replace("_", ".")
-
-
 _FIELD_TYPES: Final = {
-    _key_of(field.name): field.type for field in msgspec.structs.fields(LogConfig) if field.name not in _CLEANUP_FIELDS
+    key_of(name): kind for name, kind in get_type_hints(LogConfig).items() if name not in _CLEANUP_FIELDS
 }
 
 CONFIG_KEYS: Final = frozenset(_FIELD_TYPES) | {"cleanup.policy"}

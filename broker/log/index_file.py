@@ -36,12 +36,6 @@ class IndexFile:
         self._unwritten = b""
         self.written = written
 
-    @classmethod
-    def found(cls, file_system: FileSystem, path: str) -> IndexFile:
-        """Go on behind everything that is in the file."""
-        data = file_system.read_bytes(path) if file_system.exists(path) else b""
-        return cls(file_system, path, IndexPrefix(len(data), crc32c(data)))
-
     def append(self, data: bytes, *, flush: bool, is_optional: bool = False) -> None:
         """Write entries behind the others; with `flush`, all of them are on stable storage when this returns.
 

@@ -43,13 +43,12 @@ class LeaderEpochs:
     def decode(cls, data: bytes) -> LeaderEpochs | None:
         """Read the file; None where it is damaged, and the log's own batches have to tell."""
         try:
-            version, count, *rows = data.decode("ascii").splitlines()
+            _, _, *rows = data.decode("ascii").splitlines()
             starts = [EpochStart(*map(int, row.split(" "))) for row in rows]
         except (ValueError, TypeError):
             return None
-        if version != str(_VERSION) or count != str(len(rows)):
-            return None
-        return cls(starts) if _ascends(starts) else None
+        epochs = cls(starts)
+        return epochs if _ascends(starts) and epochs.encode() == data else None
 
     def copy(self) -> LeaderEpochs:
         """Return the same epochs, to be changed apart."""
@@ -125,4 +124,6 @@ class LeaderEpochs:
 
 
 def _ascends(starts: list[EpochStart]) -> bool:
+    if starts and (starts[0].epoch < 0 or starts[0].start_offset < 0):
+        return False
     return all(one.epoch < other.epoch and one.start_offset < other.start_offset for one, other in pairwise(starts))

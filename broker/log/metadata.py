@@ -11,6 +11,7 @@ from eagleray.broker.filesystem import FileSystem, write_atomically
 from eagleray.broker.log import names
 from eagleray.broker.log.bookmark import Bookmark, remove_bookmark, write_bookmark
 from eagleray.broker.log.checkpoint import Checkpoint, write_checkpoint
+from eagleray.broker.log.epoch_file import write_epochs
 from eagleray.broker.log.leader_epochs import LeaderEpochs
 from eagleray.broker.log.producer_snapshot import encode_snapshot
 from eagleray.broker.log.producer_state import ProducerEntry
@@ -60,9 +61,7 @@ class LogMetadata:
 
     def write_epochs(self, epochs: LeaderEpochs) -> None:
         """Write the leader epochs, if they have changed."""
-        if epochs.is_dirty:
-            write_atomically(self._file_system, f"{self._directory}/{names.LEADER_EPOCH_FILE}", epochs.encode())
-            epochs.is_dirty = False
+        write_epochs(self._file_system, self._directory, epochs)
 
     def write_snapshot(self, offset: int, producers: Iterable[ProducerEntry]) -> None:
         """Write the state of the producers as it is before the batch at `offset`."""

@@ -16,7 +16,12 @@ TEMPORARY_SUFFIX = ".tmp"
 
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
+# Ours, which Kafka's tools pass over: what the indexes of a closed segment have to hold.
+CHECKSUMS_SUFFIX = ".checksums"
+INDEX_FILE_SUFFIXES = (*INDEX_SUFFIXES, CHECKSUMS_SUFFIX)
+
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+EPOCH_CHECKSUM_FILE = "leader-epoch-checkpoint.checksum"
 CHECKPOINT_FILE = "partition-checkpoint"
 BOOKMARK_FILE = "segment-bookmark"
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import msgspec
 
-from eagleray.broker.filesystem import FileSystem, FlushFailed, write_atomically
-from eagleray.broker.log import names
+from eagleray.broker.filesystem import FileSystem, FlushFailed
 from eagleray.broker.log.bookmark import Bookmark, read_bookmark, remove_bookmark
 from eagleray.broker.log.checkpoint import Checkpoint, note_failed_flush, read_checkpoint
 from eagleray.broker.log.config import LogConfig
+from eagleray.broker.log.epoch_file import read_epochs, write_epochs
 from eagleray.broker.log.errors import LogDamaged
 from eagleray.broker.log.leader_epochs import LeaderEpochs
 from eagleray.broker.log.producer_state import ProducerState
@@ -120,9 +120,7 @@ class _Opening:
 
     def keep(self) -> None:
         """Write down what was found out, before anything is done that relies on it."""
-        if self.epochs.is_dirty:
-            write_atomically(self._file_system, self._epochs_path, self.epochs.encode())
-            self.epochs.is_dirty = False
+        write_epochs(self._file_system, self._directory, self.epochs)
         if not self.checkpoint.closed_cleanly:
             self._file_system.flush_directory(self._directory)
 
@@ -135,10 +133,6 @@ class _Opening:
     def _is_same_boot(self) -> bool:
         """Whether the machine has not been down since the log was last open, so that its page cache has every byte."""
         return bool(self._boot_id) and self.checkpoint.boot_id == self._boot_id
-
-    @property
-    def _epochs_path(self) -> str:
-        return f"{self._directory}/{names.LEADER_EPOCH_FILE}"
 
     def _open(self, base_offset: int) -> Segment:
         return Segment(
@@ -213,12 +207,11 @@ class _Opening:
 
     def _read_epochs(self) -> bool:
         """Take the leader epochs from their file; False where there is none that can be read."""
-        if self._file_system.exists(self._epochs_path):
-            epochs = LeaderEpochs.decode(self._file_system.read_bytes(self._epochs_path))
-            if epochs is not None:
-                self.epochs = epochs
-                return True
-        return False
+        epochs = read_epochs(self._file_system, self._directory)
+        if epochs is None:
+            return False
+        self.epochs = epochs
+        return True
 
     def _load_producers(self, offset: int) -> None:
         self.producers, snapshot_offset = load_producers(self._file_system, self._directory, offset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Final
 
 from eagleray.broker.filesystem import FileSystem, FlushFailed
 from eagleray.broker.log import retention
@@ -28,6 +29,8 @@ from eagleray.broker.log.tail import Tail
 from eagleray.protocol.errors import ErrorCode, ProtocolError
 from eagleray.protocol.records import RecordBatch
 
+_NEVER: Final = 2**63
+
 
 class PartitionLog(ReadableLog):
     """The batches of one partition, with the producers and transactions that wrote them.
@@ -48,6 +51,9 @@ class PartitionLog(ReadableLog):
         self._metadata = LogMetadata(file_system, directory, files.checkpoint)
         self._availability = Availability(file_system, directory, self._close_files)
         self._has_new_names = False
+        self.noticed_at_batches = _NEVER
+        """As soon as so many batches are not covered by a bookmark, `on_grown` is called after an append."""
+        self.on_grown: Callable[[], None] = _ignore
         self.tail = Tail()
         self.log_start_offset = self.high_watermark = 0
         self.cleaned_up_to = files.checkpoint.cleaned_up_to
@@ -157,6 +163,8 @@ class PartitionLog(ReadableLog):
             # A replicated marker that cannot be read. What was staged up to it must not outlive the append.
             self._take_back(segment, size_bytes, end_offset, now_ms)
             raise
+        if self.active_segment.unmarked_batches >= self.noticed_at_batches:
+            self.on_grown()
         return results
 
     def _take_back(self, segment: Segment, size_bytes: int, end_offset: int, now_ms: int) -> None:
@@ -413,3 +421,7 @@ class PartitionLog(ReadableLog):
         for segment in self.segments:
             with suppress(OSError):
                 segment.close()
+
+
+def _ignore() -> None:
+    """Do nothing: no listener was given."""

@@ -87,8 +87,8 @@ def find_by_timestamp(
     for segment in segments:
         if segment.largest_timestamp_ms < timestamp_ms:
             continue
-        position = segment.offset_index.position_at_or_before(segment.time_index.offset_before(timestamp_ms))
-        for batch_position, header in segment.headers(position):
+        start = segment.locate(segment.time_index.offset_before(timestamp_ms))
+        for batch_position, header in segment.headers(start.position) if start is not None else ():
             if header.base_offset >= end_offset:
                 return None
             if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:

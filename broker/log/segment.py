@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from eagleray.broker.filesystem import FileSystem, FlushFailed, write_fully
 from eagleray.broker.log import names
 from eagleray.broker.log.errors import LogDamaged
-from eagleray.broker.log.index_file import IndexFile, IndexPrefix
+from eagleray.broker.log.index_files import IndexFiles, KnownPart
 from eagleray.broker.log.offset_index import OffsetIndex
 from eagleray.broker.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from eagleray.broker.log.time_index import TimeIndex
@@ -54,25 +54,13 @@ class BatchLocation(msgspec.Struct, frozen=True, gc=False):
     last_offset: int
 
 
-class KnownPart(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What the indexes of a segment were, and how much of them was in their files, when the segment ended earlier."""
-
-    offset_index: IndexPrefix
-    time_index: IndexPrefix
-    transaction_index: IndexPrefix
-    bytes_since_index_entry: int
-    first_timestamp_ms: int
-    largest_timestamp_ms: int
-    offset_of_largest_timestamp: int
-
-
 class Segment:
     """A run of a partition's batches, from `base_offset` on, in one file, with three indexes beside it.
 
-    Owns: `<base>.log`, `.index`, `.timeindex` and `.txnindex`. Persists: batches when `append` returns; index entries
-    when `write_indexes` is called, which is before the next segment is begun, and against the death of the process
-    alone when `save_indexes` is. An index that is missing or
-    damaged is built again from the batches; that of the transactions by the log's recovery, which knows the producers.
+    Owns: `<base>.log`, `.index`, `.timeindex`, `.txnindex` and `.checksums`. Persists: batches when `append` returns;
+    index entries when `write_indexes` is called, which is before the next segment is begun, and against the death of
+    the process alone when `save_indexes` is. An index that is missing or damaged is built again from the batches; that
+    of the transactions by the log's recovery, which knows the producers.
     While a compaction writes a segment, its files carry a `name_ending` that keeps them apart.
     """
 
@@ -129,17 +117,19 @@ class Segment:
         self.largest_timestamp_ms = NO_TIMESTAMP
         self.offset_of_largest_timestamp = self.base_offset
         self.unmarked_batches = 0
-        self._index_files: dict[str, IndexFile] = {}
+        self._index_files = self._new_index_files()
 
     def load_indexes(self) -> bool:
         """Take the indexes from their files, the two large ones when they are first used; False: scan instead."""
-        data = self._read_index_file(names.TRANSACTION_INDEX_SUFFIX)
-        transaction_index = TransactionIndex.decode(data or b"")
-        has_index = self._file_system.exists(self._path(names.OFFSET_INDEX_SUFFIX))
-        if transaction_index is None or not has_index:
+        index_files = self._new_index_files()
+        if not index_files.load() or not index_files.has(names.OFFSET_INDEX_SUFFIX):
+            return False
+        data = index_files.read(names.TRANSACTION_INDEX_SUFFIX)
+        transaction_index = None if data is None else TransactionIndex.decode(data)
+        if transaction_index is None:
             return False
         self.forget_indexes()
-        self.transaction_index = transaction_index
+        self.transaction_index, self._index_files = transaction_index, index_files
         self._offset_index = None
         self._time_index = None
         time_index = self.time_index
@@ -156,7 +146,7 @@ class Segment:
     def offset_index(self) -> OffsetIndex:
         """The index from offsets to positions, loaded or built on first use."""
         if self._offset_index is None:
-            data = self._read_index_file(names.OFFSET_INDEX_SUFFIX)
+            data = self._index_files.read(names.OFFSET_INDEX_SUFFIX)
             index = None if data is None else OffsetIndex.decode(self.base_offset, data)
             if index is not None and index.last_position < self.size_bytes:
                 self._offset_index = index
@@ -169,11 +159,9 @@ class Segment:
     def time_index(self) -> TimeIndex:
         """The index from timestamps to offsets, loaded or built on first use."""
         if self._time_index is None:
-            data = self._read_index_file(names.TIME_INDEX_SUFFIX)
-            index = TimeIndex.decode(self.base_offset, data) if data else None
-            if index is not None or not self.size_bytes:
-                self._time_index = index or TimeIndex(self.base_offset)
-            else:
+            data = self._index_files.read(names.TIME_INDEX_SUFFIX)
+            self._time_index = None if data is None else TimeIndex.decode(self.base_offset, data)
+            if self._time_index is None:
                 self._rebuild_sparse_indexes()
                 assert self._time_index is not None
         return self._time_index
@@ -206,17 +194,11 @@ class Segment:
 
     def locate(self, offset: int, *, from_position: int = 0) -> BatchLocation | None:
         """Find the first batch that ends at `offset` or behind it; None where the segment ends before."""
-        try:
-            return self._locate(offset, from_position)
-        except LogDamaged:
-            # It may be the index that is damaged, and the batches tell.
-            self._rebuild_sparse_indexes()
-            return self._locate(offset, from_position)
+        return self._found(lambda: self._locate(offset, from_position))
 
     def last_location(self) -> BatchLocation | None:
         """Find the last batch of the segment."""
-        position = self.offset_index.position_at_or_before(self.offset_index.last_offset)
-        return next(iter(deque(self._locations(position), maxlen=1)), None)
+        return self._found(lambda: next(iter(deque(self._indexed_locations(self.offset_index.last_offset), 1)), None))
 
     def end_offset(self) -> int:
         """Find the offset behind the last batch of the segment, which is its first where it has none."""
@@ -249,22 +231,25 @@ class Segment:
     def write_indexes(self) -> None:
         """Bring the index files up to date with memory, ending the time index at the largest timestamp.
 
-        They are on stable storage when this returns, for nobody looks at them again before they are used after a crash.
-        The offset index is the last, because where it is there, the others are taken for complete.
+        They are on stable storage when this returns, for nothing looks at them again before they are used after a
+        crash. Their checksums are the last, because where these are there, the others are complete.
         """
         if self.largest_timestamp_ms > NO_TIMESTAMP:
             self.time_index.add(self.largest_timestamp_ms, self.offset_of_largest_timestamp)
-        self._append_index(names.TRANSACTION_INDEX_SUFFIX, self.transaction_index, flush=True)
-        self._append_index(names.TIME_INDEX_SUFFIX, self.time_index, flush=True)
-        self._file_system.flush_directory(self._directory)
-        self._append_index(names.OFFSET_INDEX_SUFFIX, self.offset_index, flush=True)
+        for suffix, index in self._indexes().items():
+            self._index_files.append(suffix, index.take_unwritten(), flush=True)
+        self._index_files.write_checksums()
 
     def save_indexes(self) -> KnownPart:
         """Write index entries so that they survive the death of the process; return what `resume` needs of them."""
+        written = {
+            suffix: self._index_files.append(suffix, index.take_unwritten(), flush=False)
+            for suffix, index in self._indexes().items()
+        }
         return KnownPart(
-            transaction_index=self._append_index(names.TRANSACTION_INDEX_SUFFIX, self.transaction_index, flush=False),
-            time_index=self._append_index(names.TIME_INDEX_SUFFIX, self.time_index, flush=False),
-            offset_index=self._append_index(names.OFFSET_INDEX_SUFFIX, self.offset_index, flush=False),
+            transaction_index=written[names.TRANSACTION_INDEX_SUFFIX],
+            time_index=written[names.TIME_INDEX_SUFFIX],
+            offset_index=written[names.OFFSET_INDEX_SUFFIX],
             bytes_since_index_entry=self._bytes_since_index_entry,
             first_timestamp_ms=self.first_timestamp_ms,
             largest_timestamp_ms=self.largest_timestamp_ms,
@@ -273,9 +258,11 @@ class Segment:
 
     def resume(self, known: KnownPart, end_position: int) -> bool:
         """Take the indexes up as they were saved when the segment ended at `end_position`; False: scan instead."""
-        offsets = known.offset_index.of(self._read_index_file(names.OFFSET_INDEX_SUFFIX) or b"")
-        times = known.time_index.of(self._read_index_file(names.TIME_INDEX_SUFFIX) or b"")
-        transactions = known.transaction_index.of(self._read_index_file(names.TRANSACTION_INDEX_SUFFIX) or b"")
+        index_files = self._new_index_files()
+        index_files.expect(known.prefixes)
+        offsets = index_files.read(names.OFFSET_INDEX_SUFFIX)
+        times = index_files.read(names.TIME_INDEX_SUFFIX)
+        transactions = index_files.read(names.TRANSACTION_INDEX_SUFFIX)
         if offsets is None or times is None or transactions is None:
             return False
         offset_index = OffsetIndex.decode(self.base_offset, offsets)
@@ -287,14 +274,7 @@ class Segment:
             return False
         self.forget_indexes()
         self._offset_index, self._time_index, self.transaction_index = offset_index, time_index, transaction_index
-        self._index_files = {
-            suffix: IndexFile(self._file_system, self._path(suffix), prefix)
-            for suffix, prefix in (
-                (names.OFFSET_INDEX_SUFFIX, known.offset_index),
-                (names.TIME_INDEX_SUFFIX, known.time_index),
-                (names.TRANSACTION_INDEX_SUFFIX, known.transaction_index),
-            )
-        }
+        self._index_files = index_files
         self.index_bytes = len(offset_index) * TIME_ENTRY_BYTES
         self._bytes_since_index_entry = known.bytes_since_index_entry
         self.first_timestamp_ms = known.first_timestamp_ms
@@ -304,9 +284,7 @@ class Segment:
 
     def remove_index_files(self) -> None:
         """Remove index files that no longer tell the truth."""
-        self._index_files = {}
-        for suffix in names.INDEX_SUFFIXES:
-            self._file_system.remove(self._path(suffix))
+        self._index_files.remove(*names.INDEX_FILE_SUFFIXES)
 
     def flush(self) -> None:
         """Return once the batches are on stable storage."""
@@ -328,11 +306,17 @@ class Segment:
     def _path(self, suffix: str) -> str:
         return names.segment_file(self._directory, self.base_offset, suffix) + self._name_ending
 
-    def _read_index_file(self, suffix: str) -> bytes | None:
-        try:
-            return self._file_system.read_bytes(self._path(suffix))
-        except FileNotFoundError:
-            return None
+    def _new_index_files(self) -> IndexFiles:
+        return IndexFiles(
+            self._file_system, names.segment_file(self._directory, self.base_offset, ""), self._name_ending
+        )
+
+    def _indexes(self) -> dict[str, OffsetIndex | TimeIndex | TransactionIndex]:
+        return {
+            names.TRANSACTION_INDEX_SUFFIX: self.transaction_index,
+            names.TIME_INDEX_SUFFIX: self.time_index,
+            names.OFFSET_INDEX_SUFFIX: self.offset_index,
+        }
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
         offset_index, time_index = self.offset_index, self.time_index
@@ -341,44 +325,53 @@ class Segment:
         # The time index has at most as many entries, and each of its entries is the larger one.
         self.index_bytes = len(offset_index) * TIME_ENTRY_BYTES
 
-    def _append_index(
-        self, suffix: str, index: OffsetIndex | TimeIndex | TransactionIndex, *, flush: bool
-    ) -> IndexPrefix:
-        file = self._index_files.get(suffix)
-        if file is None:
-            file = self._index_files[suffix] = IndexFile.found(self._file_system, self._path(suffix))
-        # Where no transaction was aborted there is no file of them, as in Kafka.
-        file.append(index.take_unwritten(), flush=flush, is_optional=suffix == names.TRANSACTION_INDEX_SUFFIX)
-        return file.written
-
     def _rebuild_sparse_indexes(self) -> None:
         # Where a batch is damaged, what there is of the indexes still leads past it.
-        deque(self.headers(), maxlen=0)
+        self._require_ascending()
         transaction_index, index_files = self.transaction_index, self._index_files
         self.forget_indexes()
         self.transaction_index, self._index_files = transaction_index, index_files
-        for suffix in (names.OFFSET_INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
-            self._index_files.pop(suffix, None)
-            self._file_system.remove(self._path(suffix))
+        self._index_files.remove(names.OFFSET_INDEX_SUFFIX, names.TIME_INDEX_SUFFIX)
         for position, header in self.headers():
             self.note_batch(position, header.size_bytes, header.last_offset, timestamp_of(header))
 
+    def _require_ascending(self) -> None:
+        """Step over all batches; LogDamaged where one has offsets that no index can hold, which no checksum covers."""
+        next_offset = self.base_offset
+        for position, header in self.headers():
+            if header.base_offset < next_offset or header.last_offset > self.base_offset + MAX_RELATIVE_OFFSET:
+                raise self._damaged(position)
+            next_offset = header.next_offset
+
+    def _found(self, find: Callable[[], BatchLocation | None]) -> BatchLocation | None:
+        try:
+            return find()
+        except LogDamaged:
+            # It may be the index that is damaged, and the batches tell.
+            self._rebuild_sparse_indexes()
+            return find()
+
     def _locate(self, offset: int, from_position: int) -> BatchLocation | None:
+        for location in self._indexed_locations(offset, from_position):
+            if location.last_offset >= offset:
+                return location
+        return None
+
+    def _indexed_locations(self, offset: int, from_position: int = 0) -> Iterator[BatchLocation]:
+        """Step over the batches from the last indexed one that does not lie behind `offset`, if the index is right."""
         indexed_offset, indexed_position = self.offset_index.entry_at_or_before(offset) or (None, 0)
         for location in self._locations(max(from_position, indexed_position)):
             is_indexed = location.position == indexed_position and indexed_offset is not None
             if is_indexed and location.last_offset != indexed_offset:
                 raise self._damaged(indexed_position)
-            if location.last_offset >= offset:
-                return location
-        return None
+            yield location
 
     def _locations(self, position: int) -> Iterator[BatchLocation]:
         chunk, chunk_position = b"", position
         while position < self.size_bytes:
             if position + _STEP.size > chunk_position + len(chunk):
                 chunk, chunk_position = self._file.read(position, _STEP_READ_BYTES), position
-            if position + HEADER_BYTES > self.size_bytes:
+            if position + HEADER_BYTES > self.size_bytes or len(chunk) - (position - chunk_position) < _STEP.size:
                 raise self._damaged(position)
             base_offset, batch_length, last_offset_delta = _STEP.unpack_from(chunk, position - chunk_position)
             size_bytes = batch_length + LOG_OVERHEAD_BYTES

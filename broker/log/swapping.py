@@ -20,7 +20,7 @@ from eagleray.broker.log import names
 from eagleray.broker.log.recovery import remove_snapshots, snapshot_offsets
 from eagleray.broker.log.segment import Segment
 
-_SUFFIXES = (names.LOG_SUFFIX, *names.INDEX_SUFFIXES)
+_SUFFIXES = (names.LOG_SUFFIX, *names.INDEX_FILE_SUFFIXES)
 _SWAPPED_LOG_SUFFIX = names.LOG_SUFFIX + names.SWAP_SUFFIX
 
 
@@ -95,7 +95,7 @@ def _end_of_swap(file_system: FileSystem, directory: str, base_offset: int) -> i
 
 
 def _decide_swap(file_system: FileSystem, directory: str, base_offset: int, end_offset: int) -> None:
-    for suffix in names.INDEX_SUFFIXES:
+    for suffix in names.INDEX_FILE_SUFFIXES:
         path = names.segment_file(directory, base_offset, suffix)
         _rename_if_there(file_system, path + names.CLEANED_SUFFIX, path + names.SWAP_SUFFIX)
     later = [offset for offset in snapshot_offsets(file_system, directory) if offset >= end_offset]
@@ -108,7 +108,7 @@ def _decide_swap(file_system: FileSystem, directory: str, base_offset: int, end_
 
 def _finish_swap(file_system: FileSystem, directory: str, base_offset: int, replaced: Sequence[int]) -> None:
     for old_offset in sorted(replaced, reverse=True):
-        suffixes = names.INDEX_SUFFIXES if old_offset == base_offset else _SUFFIXES
+        suffixes = names.INDEX_FILE_SUFFIXES if old_offset == base_offset else _SUFFIXES
         for suffix in suffixes:
             file_system.remove(names.segment_file(directory, old_offset, suffix))
     file_system.flush_directory(directory)

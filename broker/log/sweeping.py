@@ -28,7 +28,7 @@ def sweep_indexes(file_system: FileSystem, directory: str) -> None:
     """Remove indexes without a log."""
     present = set(log_offsets(file_system, directory))
     for name in file_system.list_directory(directory):
-        if name.endswith(names.INDEX_SUFFIXES) and names.base_offset_of(name) not in present:
+        if name.endswith(names.INDEX_FILE_SUFFIXES) and names.base_offset_of(name) not in present:
             file_system.remove(f"{directory}/{name}")
 
 

@@ -35,7 +35,7 @@ TO_HIGH_WATERMARK = -1
 # What happens to a leader.
 
 
-class Produce(Message, frozen=True, tag=True):
+class Produce(Message, frozen=True, tag="Produce"):
     """A producer's batch for one partition."""
 
     request_id: int
@@ -57,7 +57,7 @@ class TransactionVerified(Message, frozen=True, tag=True):
     error_code: ErrorCode
 
 
-class WriteMarkers(Message, frozen=True, tag=True):
+class WriteMarkers(Message, frozen=True, tag="WriteMarkers"):
     """A coordinator's markers, coalesced."""
 
     request_id: int
@@ -73,7 +73,7 @@ class FetchPartition(Message, frozen=True):
     leader_epoch: int = NO_LEADER_EPOCH
 
 
-class Fetch(Message, frozen=True, tag=True):
+class Fetch(Message, frozen=True, tag="Fetch"):
     """A consumer's read; it may wait until there is enough."""
 
     request_id: int
@@ -84,7 +84,7 @@ class Fetch(Message, frozen=True, tag=True):
     max_bytes: int = 50 * 1024 * 1024
 
 
-class ListOffset(Message, frozen=True, tag=True):
+class ListOffset(Message, frozen=True, tag="ListOffset"):
     """Which offset a timestamp, or one of the names in place of timestamps, stands for."""
 
     request_id: int
@@ -94,7 +94,7 @@ class ListOffset(Message, frozen=True, tag=True):
     leader_epoch: int = NO_LEADER_EPOCH
 
 
-class DeleteRecords(Message, frozen=True, tag=True):
+class DeleteRecords(Message, frozen=True, tag="DeleteRecords"):
     """Everything before an offset is to go."""
 
     request_id: int
@@ -104,14 +104,14 @@ class DeleteRecords(Message, frozen=True, tag=True):
     """How long to wait for the other replicas in sync to delete them too."""
 
 
-class DescribeProducers(Message, frozen=True, tag=True):
+class DescribeProducers(Message, frozen=True, tag="DescribeProducers"):
     """Who writes to a partition, and who has a transaction open on it."""
 
     request_id: int
     partition: TopicPartition
 
 
-class EpochEndOffset(Message, frozen=True, tag=True):
+class EpochEndOffset(Message, frozen=True, tag="EpochEndOffset"):
     """Where in the log a leader epoch ends, by which a consumer finds out whether what it has read is still there."""
 
     request_id: int
@@ -120,7 +120,7 @@ class EpochEndOffset(Message, frozen=True, tag=True):
     leader_epoch: int = NO_LEADER_EPOCH
 
 
-class DescribePartition(Message, frozen=True, tag=True):
+class DescribePartition(Message, frozen=True, tag="DescribePartition"):
     """Where a partition stands."""
 
     request_id: int
@@ -144,7 +144,7 @@ Event: TypeAlias = Produce | TransactionVerified | WriteMarkers | Fetch | Query 
 # What a leader wants to happen.
 
 
-class Produced(Message, frozen=True, tag=True):
+class Produced(Message, frozen=True, tag="Produced"):
     """The answer to `Produce`."""
 
     request_id: int
@@ -155,7 +155,7 @@ class Produced(Message, frozen=True, tag=True):
     message: str | None = None
 
 
-class MarkersAnswered(Message, frozen=True, tag=True):
+class MarkersAnswered(Message, frozen=True, tag="MarkersAnswered"):
     """The answer to `WriteMarkers`."""
 
     request_id: int
@@ -175,14 +175,14 @@ class FetchedPartition(Message, frozen=True):
     records: bytes = b""
 
 
-class Fetched(Message, frozen=True, tag=True):
+class Fetched(Message, frozen=True, tag="Fetched"):
     """The answer to `Fetch`."""
 
     request_id: int
     partitions: tuple[FetchedPartition, ...]
 
 
-class OffsetListed(Message, frozen=True, tag=True):
+class OffsetListed(Message, frozen=True, tag="OffsetListed"):
     """The answer to `ListOffset`; without an error and without an offset, no record is that young."""
 
     request_id: int
@@ -192,7 +192,7 @@ class OffsetListed(Message, frozen=True, tag=True):
     leader_epoch: int = NO_LEADER_EPOCH
 
 
-class RecordsDeleted(Message, frozen=True, tag=True):
+class RecordsDeleted(Message, frozen=True, tag="RecordsDeleted"):
     """The answer to `DeleteRecords`: where the log begins now, on the disks of all replicas in sync."""
 
     request_id: int
@@ -210,7 +210,7 @@ class ProducerDescription(Message, frozen=True):
     open_since_offset: int = NO_OFFSET
 
 
-class ProducersDescribed(Message, frozen=True, tag=True):
+class ProducersDescribed(Message, frozen=True, tag="ProducersDescribed"):
     """The answer to `DescribeProducers`."""
 
     request_id: int
@@ -218,7 +218,7 @@ class ProducersDescribed(Message, frozen=True, tag=True):
     producers: tuple[ProducerDescription, ...] = ()
 
 
-class EpochEndFound(Message, frozen=True, tag=True):
+class EpochEndFound(Message, frozen=True, tag="EpochEndFound"):
     """The answer to `EpochEndOffset`: the largest epoch not above the one asked for, and the offset behind it.
 
     Without an error and without an offset, the log cannot tell.
@@ -230,7 +230,7 @@ class EpochEndFound(Message, frozen=True, tag=True):
     end_offset: int = NO_OFFSET
 
 
-class PartitionDescribed(Message, frozen=True, tag=True):
+class PartitionDescribed(Message, frozen=True, tag="PartitionDescribed"):
     """The answer to `DescribePartition`."""
 
     request_id: int

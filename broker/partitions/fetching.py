@@ -9,15 +9,16 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation, LogError, OffsetOutOfRange
 from eagleray.broker.partitions.events import Fetch, Fetched, FetchedPartition, FetchPartition
 from eagleray.broker.partitions.leader import PartitionLeader
+from eagleray.broker.partitions.reader import PartitionReader
+from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.errors import ErrorCode
 
 
 class _WaitingFetch:
-    __slots__ = ("deadline_ms", "event", "is_answered")
+    __slots__ = ("event", "is_answered")
 
-    def __init__(self, event: Fetch, deadline_ms: int) -> None:
+    def __init__(self, event: Fetch) -> None:
         self.event = event
-        self.deadline_ms = deadline_ms
         self.is_answered = False
 
 
@@ -32,7 +33,7 @@ class Fetches:
     def __init__(self, leaders: Mapping[TopicPartition, PartitionLeader]) -> None:
         self._leaders = leaders
         self._waiting_for: defaultdict[TopicPartition, list[_WaitingFetch]] = defaultdict(list)
-        self._by_deadline: list[_WaitingFetch] = []
+        self._deadlines: Deadlines[_WaitingFetch] = Deadlines()
         self.now_ms = 0
         """The time of this turn, by which leases count."""
 
@@ -41,10 +42,10 @@ class Fetches:
         fetched = self._read(event)
         if event.max_wait_ms <= 0 or _is_enough(event, fetched):
             return fetched
-        waiting = _WaitingFetch(event, now_ms + event.max_wait_ms)
+        waiting = _WaitingFetch(event)
         for request in event.partitions:
             self._waiting_for[request.partition].append(waiting)
-        self._by_deadline.append(waiting)
+        self._deadlines.set(waiting, now_ms + event.max_wait_ms)
         return None
 
     def moved(self, partitions: Iterable[TopicPartition]) -> list[Fetched]:
@@ -64,6 +65,7 @@ class Fetches:
         fetched = self._read(waiting.event)
         if _is_enough(waiting.event, fetched):
             waiting.is_answered = True
+            self._deadlines.cancel(waiting)
             answers.append(fetched)
 
     def _forget_answered(self, partition: TopicPartition) -> None:
@@ -73,16 +75,19 @@ class Fetches:
         else:
             del self._waiting_for[partition]
 
+    @property
+    def next_due_ms(self) -> int:
+        """When the time of a waiting fetch is up."""
+        return self._deadlines.next_due_ms
+
     def expire(self, now_ms: int) -> list[Fetched]:
         """Answer the fetches whose time is up with what there is."""
-        overdue = [waiting for waiting in self._by_deadline if waiting.deadline_ms <= now_ms]
-        if not overdue:
-            return []
-        answers = [self._read(waiting.event) for waiting in overdue if not waiting.is_answered]
+        overdue = self._deadlines.take_due(now_ms)
+        answers = [self._read(waiting.event) for waiting in overdue]
         for waiting in overdue:
             waiting.is_answered = True
-        self._by_deadline = [waiting for waiting in self._by_deadline if not waiting.is_answered]
-        for partition in {request.partition for waiting in overdue for request in waiting.event.partitions}:
+        # In the order in which they are asked for, so that the same fetches are always forgotten alike.
+        for partition in {request.partition: None for waiting in overdue for request in waiting.event.partitions}:
             if partition in self._waiting_for:
                 self._forget_answered(partition)
         return answers
@@ -112,7 +117,7 @@ def _is_enough(event: Fetch, fetched: Fetched) -> bool:
 
 
 def read_partition(
-    leader: PartitionLeader, request: FetchPartition, max_bytes: int, isolation: Isolation, *, now_ms: int
+    leader: PartitionReader, request: FetchPartition, max_bytes: int, isolation: Isolation, *, now_ms: int
 ) -> FetchedPartition:
     """Read what is there of one partition now; with no bytes left, only say where it stands."""
     error_code = leader.check_leader_epoch(request.leader_epoch)
@@ -140,7 +145,7 @@ def read_partition(
     )
 
 
-def _without_records(leader: PartitionLeader, error_code: ErrorCode) -> FetchedPartition:
+def _without_records(leader: PartitionReader, error_code: ErrorCode) -> FetchedPartition:
     log = leader.log
     return FetchedPartition(
         leader.partition, error_code, log.high_watermark, log.last_stable_offset, log.log_start_offset

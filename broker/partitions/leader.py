@@ -14,7 +14,6 @@ from eagleray.broker.messages import IMPLICIT_VERSION, last_epoch_ended_by
 from eagleray.broker.partitions.acknowledging import Acknowledgements
 from eagleray.broker.partitions.events import (
     ALL_IN_SYNC,
-    NO_LEADER_EPOCH,
     Effect,
     PartitionFailed,
     Produce,
@@ -24,6 +23,7 @@ from eagleray.broker.partitions.events import (
     VerifyTransaction,
 )
 from eagleray.broker.partitions.marking import MarkerRequest
+from eagleray.broker.partitions.reader import PartitionReader
 from eagleray.broker.partitions.verification import Verifications
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.protocol.errors import ErrorCode, InvalidRecord, ProtocolError
@@ -48,7 +48,7 @@ class _Unreplicated(msgspec.Struct, frozen=True, gc=False):
     timeout_ms: int
 
 
-class PartitionLeader:
+class PartitionLeader(PartitionReader):
     """Takes batches and markers for one partition at one leader epoch, and serves reads of it.
 
     Owns: the partition's log. Persists: what the log persists, before it answers. Batches that came since the last
@@ -69,10 +69,7 @@ class PartitionLeader:
         acknowledgements: Acknowledgements,
         failures: list[Effect],
     ) -> None:
-        self.partition = replication.partition
-        self.log = replication.log
-        self.leader_epoch = replication.leader_epoch
-        self.replication = replication
+        super().__init__(replication)
         self._acknowledgements = acknowledgements
         self._failures = failures
         self._has_failed = False
@@ -297,12 +294,6 @@ class PartitionLeader:
             return [*effects, deleted]
         self._acknowledgements.wait_for_start(self.replication, deadline_ms, deleted)
         return effects
-
-    def check_leader_epoch(self, epoch: int) -> ErrorCode:
-        """Tell whether a client that names a leader epoch speaks of this leader."""
-        if epoch in (NO_LEADER_EPOCH, self.leader_epoch):
-            return ErrorCode.NONE
-        return ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def _only_batch(records: bytes) -> RecordBatch:

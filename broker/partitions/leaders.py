@@ -87,6 +87,11 @@ class PartitionLeaders:
         effects: list[Effect] = [*leader.resign(), *self._fetches.moved([partition])]
         return leader.log, effects
 
+    @property
+    def next_due_ms(self) -> int:
+        """When there is something to do though nothing happens, by the steady clock: a fetch has waited long enough."""
+        return self._fetches.next_due_ms
+
     def handle(self, events: Sequence[Event], now_ms: int, steady_ms: int) -> list[Effect]:
         """Take the events of one turn and return what they make necessary.
 

@@ -25,7 +25,7 @@ from eagleray.broker.partitions.events import (
     QueryAnswer,
     RecordsDeleted,
 )
-from eagleray.broker.partitions.leader import PartitionLeader
+from eagleray.broker.partitions.reader import PartitionReader
 from eagleray.protocol.errors import ErrorCode
 
 _ANSWERS: dict[type[Query], type[QueryAnswer]] = {
@@ -37,7 +37,7 @@ _ANSWERS: dict[type[Query], type[QueryAnswer]] = {
 }
 
 
-def answer_query(leader: PartitionLeader | None, query: Query) -> QueryAnswer:
+def answer_query(leader: PartitionReader | None, query: Query) -> QueryAnswer:
     """Answer a query by the partition's leader, if it is here and its log serves."""
     if leader is None:
         return _refused(query, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -52,7 +52,7 @@ def answer_query(leader: PartitionLeader | None, query: Query) -> QueryAnswer:
         return _refused(query, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def check_deletion(leader: PartitionLeader | None, query: DeleteRecords, steady_ms: int) -> RecordsDeleted | None:
+def check_deletion(leader: PartitionReader | None, query: DeleteRecords, steady_ms: int) -> RecordsDeleted | None:
     """Refuse to delete where somebody else may lead; None where nothing is against it, or somebody else refuses it."""
     if leader is None or not leader.log.is_online:
         return None
@@ -64,7 +64,7 @@ def _refused(query: Query, error_code: ErrorCode) -> QueryAnswer:
     return _ANSWERS[type(query)](query.request_id, error_code)
 
 
-def _answer(leader: PartitionLeader, query: Query) -> QueryAnswer:
+def _answer(leader: PartitionReader, query: Query) -> QueryAnswer:
     match query:
         case ListOffset():
             return _list_offset(leader, query)
@@ -79,7 +79,7 @@ def _answer(leader: PartitionLeader, query: Query) -> QueryAnswer:
             return _describe_partition(leader, query)
 
 
-def _list_offset(leader: PartitionLeader, query: ListOffset) -> OffsetListed:
+def _list_offset(leader: PartitionReader, query: ListOffset) -> OffsetListed:
     error_code = leader.check_leader_epoch(query.leader_epoch)
     if error_code is ErrorCode.NONE and query.timestamp < LARGEST_TIMESTAMP:
         error_code = ErrorCode.INVALID_TIMESTAMP
@@ -96,7 +96,7 @@ def _list_offset(leader: PartitionLeader, query: ListOffset) -> OffsetListed:
     return OffsetListed(query.request_id, ErrorCode.NONE, found.offset, found.timestamp_ms, leader_epoch)
 
 
-def _find_offset(leader: PartitionLeader, query: ListOffset) -> TimestampedOffset | None:
+def _find_offset(leader: PartitionReader, query: ListOffset) -> TimestampedOffset | None:
     log = leader.log
     if query.timestamp == LATEST_TIMESTAMP:
         return TimestampedOffset(NO_TIMESTAMP, log.readable_end(query.isolation))
@@ -107,7 +107,7 @@ def _find_offset(leader: PartitionLeader, query: ListOffset) -> TimestampedOffse
     return log.offset_for_timestamp(query.timestamp, query.isolation)
 
 
-def _delete_records(leader: PartitionLeader, query: DeleteRecords) -> RecordsDeleted:
+def _delete_records(leader: PartitionReader, query: DeleteRecords) -> RecordsDeleted:
     log = leader.log
     if not log.config.cleanup_delete:
         # Whoever compacts keeps the last value of each key for good, and counts on it.
@@ -126,7 +126,7 @@ def _describe_producer(entry: ProducerEntry) -> ProducerDescription:
     )
 
 
-def _find_epoch_end(leader: PartitionLeader, query: EpochEndOffset) -> EpochEndFound:
+def _find_epoch_end(leader: PartitionReader, query: EpochEndOffset) -> EpochEndFound:
     error_code = leader.check_leader_epoch(query.leader_epoch)
     if error_code is not ErrorCode.NONE or query.epoch > leader.leader_epoch:
         return EpochEndFound(query.request_id, error_code)
@@ -140,7 +140,7 @@ def _find_epoch_end(leader: PartitionLeader, query: EpochEndOffset) -> EpochEndF
     return EpochEndFound(query.request_id, ErrorCode.NONE, end.epoch, end.end_offset)
 
 
-def _describe_partition(leader: PartitionLeader, query: DescribePartition) -> PartitionDescribed:
+def _describe_partition(leader: PartitionReader, query: DescribePartition) -> PartitionDescribed:
     log = leader.log
     return PartitionDescribed(
         query.request_id,

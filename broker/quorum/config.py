@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from eagleray.broker.replication.config import LARGEST_DRIFT_PERCENT, ReplicationConfig
+from eagleray.broker.settings import NOT_IN_KAFKA, InvalidConfig, Setting, check_ranges
 
 
 class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,34 +17,71 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
     own clock, before those who last heard from it, by theirs, vote for another.
     """
 
-    controller_quorum_election_timeout_ms: int = 1000
-    """For how long after hearing from a leader a voter votes for nobody; it stands itself after up to twice that."""
+    controller_quorum_election_timeout_ms: Annotated[
+        int,
+        Setting(
+            "How long after it last heard from the controller a voter of the metadata quorum votes for no other. It "
+            "stands for election itself after one to two times as long.",
+            unit="ms",
+            least=1,
+        ),
+    ] = 1000
 
-    controller_quorum_lease_ms: int = 800
-    """How long after sending what a majority has answered a leader may answer others."""
+    controller_quorum_lease_ms: Annotated[
+        int,
+        Setting(
+            "How long the controller may answer requests after it has sent what a majority of the voters answered. It "
+            "has to end before voters, whose clocks may run faster, elect another.",
+            unit="ms",
+            least=1,
+            also="at most nine elevenths of `controller.quorum.election.timeout.ms`",
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 800
 
-    controller_quorum_heartbeat_interval_ms: int = 150
-    """After how long without anything to tell a leader tells its followers that it is there."""
+    controller_quorum_heartbeat_interval_ms: Annotated[
+        int,
+        Setting(
+            "How often the controller tells the other voters that it is there, when it has no change to send.",
+            unit="ms",
+            least=1,
+            also="less than `controller.quorum.lease.ms`",
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 150
 
-    controller_quorum_push_timeout_ms: int = 400
-    """After how long a push is taken for lost and sent again."""
+    controller_quorum_push_timeout_ms: Annotated[
+        int,
+        Setting(
+            "How long the controller waits for the answer of another voter before it sends the same again.",
+            unit="ms",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 400
 
-    controller_quorum_push_max_bytes: int = 1024**2
+    controller_quorum_push_max_bytes: Annotated[
+        int,
+        Setting(
+            "The most of the metadata log that the controller sends another voter at once.",
+            unit="bytes",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 1024**2
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name.replace('_', '.')} is {getattr(self, name)}; expected 1 or more")
+        check_ranges(self)
         timeout_ms = self.controller_quorum_election_timeout_ms
         longest_lease_ms = timeout_ms * (100 - LARGEST_DRIFT_PERCENT) // (100 + LARGEST_DRIFT_PERCENT)
         if self.controller_quorum_lease_ms > longest_lease_ms:
-            raise ValueError(
+            raise InvalidConfig(
                 f"controller.quorum.lease.ms is {self.controller_quorum_lease_ms}; expected at most "
                 f"{longest_lease_ms}, so that a leader stops before the voters, after "
                 f"controller.quorum.election.timeout.ms ({timeout_ms}), choose another, whichever clock runs faster"
             )
         if self.controller_quorum_heartbeat_interval_ms >= self.controller_quorum_lease_ms:
-            raise ValueError(
+            raise InvalidConfig(
                 f"controller.quorum.heartbeat.interval.ms is {self.controller_quorum_heartbeat_interval_ms}; expected "
                 f"less than the lease of {self.controller_quorum_lease_ms} ms, which each heartbeat renews"
             )

@@ -8,21 +8,21 @@ from eagleray.broker.messages import Message
 from eagleray.broker.replication.events import Push, PushAnswered
 
 
-class RequestVote(Message, frozen=True, tag=True):
-    """Somebody wants to lead; answered by `VoteAnswered`.
+class RequestVote(Message, frozen=True, tag="RequestVote"):
+    """A candidate wants to lead; answered by `VoteAnswered`.
 
-    A voter's vote counts for the term and is kept for good. With `is_only_asked` nothing is kept: the candidate wants
-    to know whether it would be elected, so that one that could not be does not disturb those who have a leader.
+    A voter's vote counts for the term and is kept for good. With `is_pre_vote` nothing is kept: the candidate wants
+    to know whether it would be elected, so that one that could not be does not disturb voters that have a leader.
     """
 
     term: int
     candidate: int
     last_epoch: int
     end_offset: int
-    is_only_asked: bool = False
+    is_pre_vote: bool = False
 
 
-class VoteAnswered(Message, frozen=True, tag=True):
+class VoteAnswered(Message, frozen=True, tag="VoteAnswered"):
     """The answer to `RequestVote`."""
 
     term: int
@@ -31,7 +31,7 @@ class VoteAnswered(Message, frozen=True, tag=True):
     voter: int
     incarnation: int
     asked_term: int
-    is_only_asked: bool
+    is_pre_vote: bool
     is_granted: bool
     is_whole: bool = True
     """Whether the voter knows what it has voted for and acknowledged before."""
@@ -55,7 +55,7 @@ class Elected(Message, frozen=True, tag=True):
 
 
 class Deposed(Message, frozen=True, tag=True):
-    """This member leads no longer; nobody knows what becomes of what it proposed and was not committed."""
+    """This member leads no longer; what it proposed and was not committed may or may not come to be."""
 
     term: int
 

@@ -10,6 +10,7 @@ from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.quorum.events import SendTo
 from eagleray.broker.replication.events import PushAnswered
 from eagleray.broker.replication.pushing import Pushes
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 
 UNKNOWN_LIFE = 0
@@ -59,7 +60,7 @@ class QuorumLeader:
         return self._log.high_watermark > self.first_offset
 
     def holds(self, now_ms: int) -> bool:
-        """Whether surely nobody else has been elected."""
+        """Whether surely no other member has been elected."""
         return now_ms < self._in_touch_ms(now_ms) + self._config.controller_quorum_lease_ms
 
     def is_alone(self, now_ms: int) -> bool:
@@ -106,8 +107,17 @@ class QuorumLeader:
             sent.append(SendTo(owed.node_id, owed.push))
         return sent
 
+    @property
+    def next_due_ms(self) -> int:
+        """When a push is lost, a follower has to hear something, or this leader is alone; never for a single voter."""
+        if not self._followers:
+            return NEVER_MS
+        since_ms = max(self._in_touch_ms(NEVER_MS), self._elected_ms)
+        alone_ms = since_ms + self._config.controller_quorum_election_timeout_ms
+        return min(alone_ms, self._pushes.next_due_ms(self._config.controller_quorum_heartbeat_interval_ms))
+
     def tick(self, now_ms: int) -> None:
-        """Take for lost what was not answered, and let nobody wait for long without hearing something."""
+        """Take for lost what was not answered, and let no follower wait for long without hearing something."""
         self._pushes.let_go()
         self._pushes.take_for_lost(now_ms)
         self._pushes.remind(now_ms, self._config.controller_quorum_heartbeat_interval_ms)

@@ -10,9 +10,9 @@ import msgspec
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Appended, Flush, Origin, PartitionLog
-from eagleray.broker.quorum.ballot import Ballot
-from eagleray.broker.quorum.canvass import Canvass
+from eagleray.broker.quorum import voting
 from eagleray.broker.quorum.config import QuorumConfig
+from eagleray.broker.quorum.election_state import ElectionState
 from eagleray.broker.quorum.events import (
     Committed,
     Deposed,
@@ -24,6 +24,8 @@ from eagleray.broker.quorum.events import (
     VoteAnswered,
 )
 from eagleray.broker.quorum.leading import QuorumLeader
+from eagleray.broker.quorum.states import VoterState
+from eagleray.broker.quorum.votes import Votes
 from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.broker.replication.follower import ReplicationFollower
 from eagleray.protocol.errors import ErrorCode
@@ -35,11 +37,11 @@ _LONG_AGO = -(2**62)
 class Ports(NamedTuple):
     """What a member needs of the world."""
 
-    persist: Callable[[Ballot], None]
-    """Has the ballot on stable storage when it returns; where it cannot, it raises, and the member must not go on."""
+    persist: Callable[[ElectionState], None]
+    """Has the state on stable storage when it returns; where it cannot, it raises, and the member must not go on."""
 
     chance: Callable[[], float]
-    """Gives numbers from 0 to 1, so that voters do not all stand at the same moment."""
+    """Gives numbers from 0 to 1, so that voters do not all start an election at the same moment."""
 
     time_of_day_ms: Callable[[], int]
     """For the log, and to tell lives apart. All else takes a clock that never goes back, given with each call."""
@@ -55,18 +57,19 @@ class Proposal(NamedTuple):
 class QuorumMember:
     """One of a fixed set of voters, of which a majority keeps the log and chooses who appends to it.
 
-    Owns: the log, alone; the ballot; whom it follows, or what it knows of those who follow it. The term of an entry is
-    its leader epoch in the log.
-    Persists: the ballot, before anything is said that rests on it; entries, before they are acknowledged or counted.
+    Owns: the log, alone; the election state; whom it follows, or what it knows of its followers. The term of an entry
+    is its leader epoch in the log.
+    Persists: the election state, before anything is said that rests on it; entries, before it acknowledges or counts
+    them.
     Promises: one leader a term; what is committed stays, and is the same everywhere; while `holds` is true, there is
     no other member of which it is, whatever the clocks' speeds within the allowance. A voter that has heard from a
-    leader lately votes for nobody, and a candidate asks first whether it would be elected, so one that was cut off
+    leader lately grants no vote, and a candidate asks first whether it would be elected, so one that was cut off
     does not disturb the others when it is back. A leader that hears from no majority for an election timeout steps
     down. A voter that has to drop its log, because the leader's begins behind it, or whose disk is a new one, has no
     vote of its own until it has caught up: it counts only where all vote alike.
     On failure of a disk: what it raises ends this life of the member; a log that is no longer online has to, too.
-    After a restart: it follows, with what the ballot and the log say, and votes for nobody for an election timeout,
-    for its last life may have heard from a leader. A single voter leads at once.
+    After a restart: it follows, with what the election state and the log say, and grants no vote for an election
+    timeout, for its last life may have heard from a leader. A single voter leads at once.
     """
 
     leader_type = QuorumLeader
@@ -79,7 +82,7 @@ class QuorumMember:
         voters: Sequence[int],
         log: PartitionLog,
         *,
-        ballot: Ballot,
+        election: ElectionState,
         ports: Ports,
         config: QuorumConfig,
         now_ms: int,
@@ -95,22 +98,22 @@ class QuorumMember:
         self._ports = ports
         self._config = config
         self._leading: QuorumLeader | None = None
-        self._canvass: Canvass | None = None
-        # Who has never been in a term has never heard from a leader either, and a new quorum need not wait.
-        is_new = ballot.term == 0 and log.epochs.latest_epoch < 0
+        self._votes: Votes | None = None
+        # A member that has never been in a term has never heard from a leader either, and a new quorum need not wait.
+        is_new = election.term == 0 and log.epochs.latest_epoch < 0
         self._heard_ms = _LONG_AGO if is_new else now_ms
-        self._stand_ms = now_ms + self._wait_ms(0 if is_new else 1)
+        self._election_due_ms = now_ms + self._wait_ms(0 if is_new else 1)
         self._speak_ms = now_ms + 2 * config.controller_quorum_election_timeout_ms
-        self._ballot = msgspec.structs.replace(
-            ballot,
-            term=max(ballot.term, log.epochs.latest_epoch),
+        self._election = msgspec.structs.replace(
+            election,
+            term=max(election.term, log.epochs.latest_epoch),
             # At least the clock, so that one with a new disk is not taken for one that has the old one.
-            incarnation=max(ballot.incarnation + 1, ports.time_of_day_ms()),
+            incarnation=max(election.incarnation + 1, ports.time_of_day_ms()),
         )
-        ports.persist(self._ballot)
+        ports.persist(self._election)
         # What the last life wrote and did not flush counts for nothing until it is.
         log.flush()
-        self._follower = self.follower_type(partition, node_id, self._ballot.incarnation, log)
+        self._follower = self.follower_type(partition, node_id, self._election.incarnation, log)
         self._follower.follow(self.term)
         self._told_offset = log.high_watermark
 
@@ -119,12 +122,21 @@ class QuorumMember:
     @property
     def term(self) -> int:
         """The newest term that is known here."""
-        return self._ballot.term
+        return self._election.term
 
     @property
     def committed_offset(self) -> int:
         """Everything before it is there for good."""
         return self.log.high_watermark
+
+    @property
+    def state(self) -> VoterState:
+        """What this member is to its quorum now."""
+        if self._leading is not None:
+            return VoterState.LEADER
+        if self._votes is None:
+            return VoterState.FOLLOWER
+        return VoterState.PROSPECTIVE if self._votes.is_pre_vote else VoterState.CANDIDATE
 
     @property
     def is_leader(self) -> bool:
@@ -137,7 +149,7 @@ class QuorumMember:
         return self._leading is not None and self._leading.is_settled
 
     def holds(self, now_ms: int) -> bool:
-        """Whether this member leads and surely nobody else does; a leader answers nothing while this is False."""
+        """Whether this member leads and surely no other does; a leader answers nothing while this is False."""
         return self._leading is not None and self._leading.holds(now_ms)
 
     # What happens to it
@@ -145,7 +157,7 @@ class QuorumMember:
     def propose(self, values: Sequence[bytes], now_ms: int) -> Proposal:
         """Append records, as one batch, all or none; they are there for good once `Committed` reaches their end.
 
-        LogWriteFailed: nothing was appended. LogOffline: nobody knows, and this life of the member is over.
+        LogWriteFailed: nothing was appended. LogOffline: it may have been, and this life of the member is over.
         """
         if self._leading is None:
             return Proposal(None, [])
@@ -164,10 +176,15 @@ class QuorumMember:
             case PushAnswered():
                 return self._on_push_answered(message, now_ms)
 
+    @property
+    def next_due_ms(self) -> int:
+        """When time changes something here, and `tick` is to be called."""
+        return self._election_due_ms if self._leading is None else self._leading.next_due_ms
+
     def tick(self, now_ms: int) -> list[QuorumEffect]:
-        """Take note of the time: push, stand for election, or step down."""
+        """Take note of the time: push, start an election, or step down."""
         if self._leading is None:
-            return self._stand(now_ms) if now_ms >= self._stand_ms else []
+            return self._start_election(now_ms) if now_ms >= self._election_due_ms else []
         if self._leading.is_alone(now_ms):
             return self._step_down(now_ms)
         self._leading.tick(now_ms)
@@ -184,76 +201,75 @@ class QuorumMember:
     def _on_request_vote(self, ask: RequestVote, now_ms: int) -> list[QuorumEffect]:
         if ask.candidate not in self._voters:
             return []
-        if self._is_loyal(now_ms):
+        if self._has_recent_leader(now_ms):
             # A newer term is not taken over either: it would end that of a leader who is well.
             return [self._vote(ask, is_granted=False)]
         effects: list[QuorumEffect] = []
-        is_granted = self._is_as_complete(ask) and self._is_free_for(ask)
-        if is_granted and not ask.is_only_asked:
+        is_granted = voting.is_up_to_date(ask, self.log) and self._is_free_for(ask)
+        if is_granted and not ask.is_pre_vote:
             effects += self._enter(ask.term, ask.candidate)
             self._rest(now_ms)
-        elif ask.term > self.term and not ask.is_only_asked:
+        elif ask.term > self.term and not ask.is_pre_vote:
             effects += self._enter(ask.term)
         return [*effects, self._vote(ask, is_granted=is_granted)]
 
-    def _is_loyal(self, now_ms: int) -> bool:
-        """Whether there is a leader, as far as this member knows, who may believe that nobody else was elected."""
-        return self.is_leader or now_ms - self._heard_ms < self._config.controller_quorum_election_timeout_ms
-
-    def _is_as_complete(self, ask: RequestVote) -> bool:
-        """Whether the candidate has everything that this member could have helped to commit."""
-        return (ask.last_epoch, ask.end_offset) >= (self.log.epochs.latest_epoch, self.log.log_end_offset)
+    def _has_recent_leader(self, now_ms: int) -> bool:
+        """Whether there is a leader, as far as this member knows, that may believe that no other was elected."""
+        timeout_ms = self._config.controller_quorum_election_timeout_ms
+        return self.is_leader or voting.has_recent_leader(self._heard_ms, now_ms, timeout_ms)
 
     def _is_free_for(self, ask: RequestVote) -> bool:
         if ask.term != self.term:
             return ask.term > self.term
-        return self._ballot.voted_for in (NO_NODE, ask.candidate)
+        return self._election.voted_for in (NO_NODE, ask.candidate)
 
     def _vote(self, ask: RequestVote, *, is_granted: bool) -> SendTo:
         return SendTo(ask.candidate, self._answer_to(ask, is_granted=is_granted))
 
     def _answer_to(self, ask: RequestVote, *, is_granted: bool) -> VoteAnswered:
-        ballot, only = self._ballot, ask.is_only_asked
-        return VoteAnswered(self.term, self._node_id, ballot.incarnation, ask.term, only, is_granted, ballot.is_whole)
+        election, only = self._election, ask.is_pre_vote
+        return VoteAnswered(
+            self.term, self._node_id, election.incarnation, ask.term, only, is_granted, election.is_whole
+        )
 
-    # Standing for election
+    # Elections
 
-    def _stand(self, now_ms: int) -> list[QuorumEffect]:
-        """Ask who would vote for this member; a single voter knows."""
-        self._stand_ms = now_ms + self._wait_ms(0.5, 0.5)
+    def _start_election(self, now_ms: int) -> list[QuorumEffect]:
+        """Ask the voters whether they would vote for this member; a single voter knows."""
+        self._election_due_ms = now_ms + self._wait_ms(0.5, 0.5)
         self.leader = NO_NODE
-        return self._ask(self.term + 1, now_ms, is_only_asked=True)
+        return self._ask(self.term + 1, now_ms, is_pre_vote=True)
 
-    def _ask(self, term: int, now_ms: int, *, is_only_asked: bool) -> list[QuorumEffect]:
-        self._canvass = Canvass(term, len(self._voters), is_only_asked=is_only_asked)
+    def _ask(self, term: int, now_ms: int, *, is_pre_vote: bool) -> list[QuorumEffect]:
+        self._votes = Votes(term, len(self._voters), is_pre_vote=is_pre_vote)
         last_epoch, end_offset = self.log.epochs.latest_epoch, self.log.log_end_offset
-        ask = RequestVote(term, self._node_id, last_epoch, end_offset, is_only_asked)
-        self._canvass.answered(self._answer_to(ask, is_granted=True))
+        ask = RequestVote(term, self._node_id, last_epoch, end_offset, is_pre_vote)
+        self._votes.answered(self._answer_to(ask, is_granted=True))
         asked: list[QuorumEffect] = [SendTo(voter, ask) for voter in self._voters if voter != self._node_id]
         return asked or self._count(now_ms)
 
     def _on_vote_answered(self, event: VoteAnswered, now_ms: int) -> list[QuorumEffect]:
         if event.term > self.term:
             return self._enter(event.term)
-        if self._canvass is None or event.voter not in self._voters:
+        if self._votes is None or event.voter not in self._voters:
             return []
-        self._canvass.answered(event)
+        self._votes.answered(event)
         return self._count(now_ms)
 
     def _count(self, now_ms: int) -> list[QuorumEffect]:
-        canvass = self._canvass
-        if canvass is None or not canvass.is_won:
+        votes = self._votes
+        if votes is None or not votes.is_won:
             return []
-        if canvass.is_only_asked:
-            self._enter(canvass.term, self._node_id)
-            return self._ask(canvass.term, now_ms, is_only_asked=False)
-        self._canvass = None
-        return self._lead(canvass, now_ms)
+        if votes.is_pre_vote:
+            self._enter(votes.term, self._node_id)
+            return self._ask(votes.term, now_ms, is_pre_vote=False)
+        self._votes = None
+        return self._lead(votes, now_ms)
 
-    def _lead(self, canvass: Canvass, now_ms: int) -> list[QuorumEffect]:
-        assert canvass.term == self.term
-        if not self._ballot.is_whole:
-            # Everybody who has something has found that this member has as much.
+    def _lead(self, votes: Votes, now_ms: int) -> list[QuorumEffect]:
+        assert votes.term == self.term
+        if not self._election.is_whole:
+            # Each voter that has something has found that this member has as much.
             self._keep(is_whole=True)
         self.leader = self._node_id
         self._leading = self.leader_type(
@@ -262,7 +278,7 @@ class QuorumMember:
             self._voters,
             self.term,
             self.log,
-            lives=canvass.granted,
+            lives=votes.granted,
             config=self._config,
             now_ms=now_ms,
         )
@@ -276,7 +292,7 @@ class QuorumMember:
         time_ms = self._ports.time_of_day_ms()
         batches = split_batches(build_batch([NewRecord(value, timestamp=time_ms) for value in values]))
         (result,) = self.log.append(batches, leader_epoch=self.term, now_ms=time_ms, origin=Origin.COORDINATOR)
-        assert isinstance(result, Appended), f"nobody else writes the log of a quorum: {result}"
+        assert isinstance(result, Appended), f"no other member writes the log of a quorum: {result}"
         self.log.flush()
         return self.log.log_end_offset
 
@@ -301,7 +317,7 @@ class QuorumMember:
         return [Committed(self._told_offset)]
 
     def _step_down(self, now_ms: int) -> list[QuorumEffect]:
-        """Stop leading in this term, for good, and wait as anybody does who has just heard from a leader."""
+        """Stop leading in this term, for good, and wait as a member does that has just heard from a leader."""
         assert self._leading is not None
         self._leading, self.leader = None, NO_NODE
         self._rest(now_ms)
@@ -316,7 +332,7 @@ class QuorumMember:
         if push.leader_epoch >= self.term:
             effects += self._enter(push.leader_epoch)
             assert not self.is_leader, f"nodes {self._node_id} and {push.leader} both lead in term {self.term}"
-            self.leader, self._canvass = push.leader, None
+            self.leader, self._votes = push.leader, None
             self._heard_ms = now_ms
             self._rest(now_ms)
         if self._drops_its_log(push):
@@ -332,9 +348,9 @@ class QuorumMember:
         The leader may be one that was replaced with this very member's help, and would go on with its help as well.
         Without, it steps down before this member speaks.
         """
-        if self._ballot.is_whole or now_ms >= self._speak_ms:
+        if self._election.is_whole or now_ms >= self._speak_ms:
             return False
-        return (push.leader_epoch, push.leader) != (self.term, self._ballot.voted_for)
+        return (push.leader_epoch, push.leader) != (self.term, self._election.voted_for)
 
     def _drops_its_log(self, push: Push) -> bool:
         """Whether a push will have the log begin anew, and there is something in it that others may rely on."""
@@ -342,8 +358,8 @@ class QuorumMember:
         return push.begins_anew and push.base_offset > self._follower.agreed_offset and has_something
 
     def _note_whole(self, push: Push, *, is_whole: bool) -> None:
-        is_for_us = push.leader_epoch == self.term and push.incarnation == self._ballot.incarnation
-        if is_for_us and self._ballot.is_whole is not is_whole:
+        is_for_us = push.leader_epoch == self.term and push.incarnation == self._election.incarnation
+        if is_for_us and self._election.is_whole is not is_whole:
             self._keep(is_whole=is_whole)
 
     def _has_caught_up(self, push: Push) -> bool:
@@ -357,29 +373,29 @@ class QuorumMember:
     # Terms and time
 
     def _enter(self, term: int, voted_for: int = NO_NODE) -> list[QuorumEffect]:
-        """Be in a term, and have voted in it where that is said. Whoever led in an older one does not any more."""
-        if term == self.term and voted_for in (NO_NODE, self._ballot.voted_for):
+        """Be in a term, and have voted in it where that is said. The leader of an older one leads no more."""
+        if term == self.term and voted_for in (NO_NODE, self._election.voted_for):
             return []
         assert term >= self.term, f"a term fell from {self.term} to {term}"
         deposed: list[QuorumEffect] = []
         if term > self.term:
             deposed = [] if self._leading is None else [Deposed(self.term)]
-            self._leading, self._canvass, self.leader = None, None, NO_NODE
+            self._leading, self._votes, self.leader = None, None, NO_NODE
         self._keep(term=term, voted_for=voted_for)
         self._follower.follow(term)
         return deposed
 
-    def _keep(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Ballot
-        ballot = msgspec.structs.replace(self._ballot, **changes)
-        self._ports.persist(ballot)
-        self._ballot = ballot
+    def _keep(self, **changes: Any) -> None:  # noqa: ANN401 - fields of ElectionState
+        election = msgspec.structs.replace(self._election, **changes)
+        self._ports.persist(election)
+        self._election = election
 
     def _rest(self, now_ms: int) -> None:
-        """Do not stand for election for a while."""
-        self._stand_ms = now_ms + self._wait_ms(1)
+        """Do not start an election for a while."""
+        self._election_due_ms = now_ms + self._wait_ms(1)
 
     def _wait_ms(self, least: float, span: float = 1.0) -> int:
-        """Some time, in election timeouts; a single voter waits for nobody."""
+        """Some time, in election timeouts; a single voter does not wait."""
         if len(self._voters) == 1:
             return 0
         return int(self._config.controller_quorum_election_timeout_ms * (least + span * self._ports.chance()))

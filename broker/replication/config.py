@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+
+from eagleray.broker.settings import NOT_IN_KAFKA, InvalidConfig, Setting, check_ranges
 
 LARGEST_DRIFT_PERCENT: Final = 10
 """By how much the clocks of two machines may differ in speed; what they show does not matter."""
@@ -17,19 +19,72 @@ class ReplicationConfig(msgspec.Struct, frozen=True, kw_only=True):
     clock, before the controller, by its clock, gives its partitions to others.
     """
 
-    replica_lag_time_max_ms: int = 10_000
-    replica_push_max_bytes: int = 1024**2
-    """How much one push carries; a single batch that is larger goes alone."""
+    replica_lag_time_max_ms: Annotated[
+        int,
+        Setting(
+            "How long a follower may go without having caught up with its leader before the leader has it taken out of "
+            "the in-sync replicas.",
+            unit="ms",
+            least=1,
+            kafka="30000",
+        ),
+    ] = 10_000
 
-    replica_push_timeout_ms: int = 1000
-    """After how long a push, or a proposal to the controller, is taken for lost and sent again."""
+    replica_push_max_bytes: Annotated[
+        int,
+        Setting(
+            "The most that a leader sends a follower of one partition at once; a single batch that is larger goes "
+            "alone.",
+            unit="bytes",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 1024**2
 
-    broker_session_timeout_ms: int = 3000
-    """After how long without a heartbeat the controller takes a node for dead."""
+    replica_push_timeout_ms: Annotated[
+        int,
+        Setting(
+            "How long a leader waits for the answer of a follower, or of the controller to a change of the in-sync "
+            "replicas, before it sends the same again.",
+            unit="ms",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 1000
 
-    broker_heartbeat_interval_ms: int = 500
-    leader_lease_ms: int = 2000
-    """How long after sending a heartbeat that was answered a leader may acknowledge."""
+    broker_session_timeout_ms: Annotated[
+        int,
+        Setting(
+            "How long the controller waits for a heartbeat of a node before it takes the node for dead and gives its "
+            "partitions to other leaders.",
+            unit="ms",
+            least=1,
+            kafka="9000",
+        ),
+    ] = 3000
+
+    broker_heartbeat_interval_ms: Annotated[
+        int,
+        Setting(
+            "How often a node sends the controller a heartbeat.",
+            unit="ms",
+            least=1,
+            also="less than `leader.lease.ms`",
+            kafka="2000",
+        ),
+    ] = 500
+
+    leader_lease_ms: Annotated[
+        int,
+        Setting(
+            "How long after its last answered heartbeat a leader may acknowledge writes. It has to end before the "
+            "controller, whose clock may run faster, elects another leader.",
+            unit="ms",
+            least=1,
+            also="at most nine elevenths of `broker.session.timeout.ms`",
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 2000
 
     @property
     def longest_lease_elsewhere_ms(self) -> int:
@@ -37,19 +92,17 @@ class ReplicationConfig(msgspec.Struct, frozen=True, kw_only=True):
         return -(-self.leader_lease_ms * (100 + LARGEST_DRIFT_PERCENT) // (100 - LARGEST_DRIFT_PERCENT))
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected 1 or more")
+        check_ranges(self)
         longest_lease_ms = (
             self.broker_session_timeout_ms * (100 - LARGEST_DRIFT_PERCENT) // (100 + LARGEST_DRIFT_PERCENT)
         )
         if self.leader_lease_ms > longest_lease_ms:
-            raise ValueError(
-                f"leader_lease_ms is {self.leader_lease_ms}; expected at most {longest_lease_ms}, so that a leader "
+            raise InvalidConfig(
+                f"leader.lease.ms is {self.leader_lease_ms}; expected at most {longest_lease_ms}, so that a leader "
                 f"stops before its session of {self.broker_session_timeout_ms} ms ends, whichever clock runs faster"
             )
         if self.broker_heartbeat_interval_ms >= self.leader_lease_ms:
-            raise ValueError(
-                f"broker_heartbeat_interval_ms is {self.broker_heartbeat_interval_ms}; expected less than the lease "
+            raise InvalidConfig(
+                f"broker.heartbeat.interval.ms is {self.broker_heartbeat_interval_ms}; expected less than the lease "
                 f"of {self.leader_lease_ms} ms, which each heartbeat renews"
             )

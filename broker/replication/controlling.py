@@ -15,10 +15,17 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.electing import after_coming, after_leaving, after_resigning, wants_preferred
-from eagleray.broker.replication.events import Heartbeat, HeartbeatAnswered, IsrAnswered, ProposeIsr, Resigned
+from eagleray.broker.replication.events import (
+    BrokerHeartbeat,
+    BrokerHeartbeatAnswered,
+    IsrAnswered,
+    ProposeIsr,
+    Resigned,
+)
 from eagleray.broker.replication.isr_changes import judge_isr
 from eagleray.broker.replication.moving import waits_for_leader
-from eagleray.broker.replication.sessions import Sessions
+from eagleray.broker.replication.sessions import BrokerSessions
+from eagleray.broker.runtime.deadlines import AT_ONCE_MS
 from eagleray.protocol.errors import ErrorCode
 
 
@@ -30,7 +37,7 @@ class NodeCame(Message, frozen=True, tag=True):
     """What may be gone of that which it had acknowledged."""
 
 
-Answer: TypeAlias = HeartbeatAnswered | IsrAnswered
+Answer: TypeAlias = BrokerHeartbeatAnswered | IsrAnswered
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -53,7 +60,7 @@ class ReplicationController:
     """
 
     def __init__(self, config: ReplicationConfig, image: MetadataImage, now_ms: int) -> None:
-        self._sessions = Sessions(config, image.nodes, now_ms)
+        self._sessions = BrokerSessions(config, image.nodes, now_ms)
         self._to_elect: set[TopicPartition] = set()
         self._doubtful: dict[int, tuple[int, int]] = {}
 
@@ -75,7 +82,7 @@ class ReplicationController:
         return Decided((NodeJoined(event.node), *after_coming(image, node_id, loss)))
 
     def has_to_wait(self, event: NodeCame, image: MetadataImage, now_ms: int) -> bool:
-        """Whether a node in doubt has to ask again, because somebody in sync with it is registered and may be dead.
+        """Whether a node in doubt has to ask again, because a replica in sync with it is registered and may be dead.
 
         It is out where another is in that surely has everything, and so it matters who that is. A node that has lost
         its power together with this one, or its disk, looks alive until its session ends or it comes back and says
@@ -114,7 +121,7 @@ class ReplicationController:
                 for node_id in change.node_ids:
                     self._sessions.end(node_id)
 
-    def heartbeat(self, event: Heartbeat, image: MetadataImage, now_ms: int) -> Decided:
+    def heartbeat(self, event: BrokerHeartbeat, image: MetadataImage, now_ms: int) -> Decided:
         """Take a sign of life, and what the node has resigned from; tell it from what it should resign."""
         if not self.hear(event, image, now_ms):
             return Decided((), self._answer(event, ErrorCode.STALE_BROKER_EPOCH))
@@ -126,7 +133,7 @@ class ReplicationController:
             tuple(changes), self._answer(event, ErrorCode.NONE, version, self._to_resign(event.node_id, image))
         )
 
-    def hear(self, event: Heartbeat, image: MetadataImage, now_ms: int) -> bool:
+    def hear(self, event: BrokerHeartbeat, image: MetadataImage, now_ms: int) -> bool:
         """Take a heartbeat for a sign of life, if it is of a life whose session lasts; say whether it is."""
         known = image.nodes.get(event.node_id)
         if event.node_id not in self._sessions or known is None or known.incarnation != event.incarnation:
@@ -147,12 +154,16 @@ class ReplicationController:
             return Decided()
         return Decided((NodesLeft(gone), *after_leaving(image, gone)))
 
+    def next_due_ms(self, image: MetadataImage) -> int:
+        """When a session may end; at once where the log does not know yet of one that has ended."""
+        return AT_ONCE_MS if self.departed(image) else self._sessions.next_due_ms
+
     def end_sessions(self, now_ms: int) -> None:
         """Refuse nodes from now on that were silent for too long."""
         self._sessions.end_overdue(now_ms)
 
     def renew_sessions(self, now_ms: int) -> None:
-        """Take all nodes for alive: there is nobody to take over from them."""
+        """Take all nodes for alive: there is no node to take over from them."""
         self._sessions.renew(now_ms)
 
     def departed(self, image: MetadataImage) -> tuple[int, ...]:
@@ -187,6 +198,6 @@ class ReplicationController:
         return tuple(handed)
 
     def _answer(
-        self, event: Heartbeat, error_code: ErrorCode, version: int = -1, resign: tuple[Resigned, ...] = ()
-    ) -> HeartbeatAnswered:
-        return HeartbeatAnswered(event.node_id, event.incarnation, event.sent_ms, error_code, version, resign)
+        self, event: BrokerHeartbeat, error_code: ErrorCode, version: int = -1, resign: tuple[Resigned, ...] = ()
+    ) -> BrokerHeartbeatAnswered:
+        return BrokerHeartbeatAnswered(event.node_id, event.incarnation, event.sent_ms, error_code, version, resign)

@@ -18,7 +18,7 @@ EPOCHS_TOLD: Final = 100
 # Between a leader and its followers.
 
 
-class Push(Message, frozen=True, tag=True):
+class Push(Message, frozen=True, tag="Push"):
     """A leader's batches for one follower, as they lie in its log; answered by `PushAnswered`.
 
     Without batches it tells the high watermark, or asks whether the follower's log agrees up to `base_offset`.
@@ -35,7 +35,7 @@ class Push(Message, frozen=True, tag=True):
     """Where the batches begin. The follower's log has to agree with the leader's up to here before it takes them."""
 
     previous_epoch: int
-    """The epoch of the leader's entry before `base_offset`; -1 where nobody knows, because the log begins there."""
+    """The epoch of the leader's entry before `base_offset`; -1 where the log begins there, and it is not known."""
 
     records: bytes
     leader_end_offset: int
@@ -62,7 +62,7 @@ class EpochBegun(Message, frozen=True):
     start_offset: int
 
 
-class PushAnswered(Message, frozen=True, tag=True):
+class PushAnswered(Message, frozen=True, tag="PushAnswered"):
     """The answer to `Push`.
 
     NONE: the follower's log agrees with the leader's up to `end_offset`, and is as durable as its settings say.
@@ -88,13 +88,13 @@ class PushAnswered(Message, frozen=True, tag=True):
 
 
 class Replicated(Message, frozen=True, tag=True):
-    """What somebody waited for has happened, or will not: the answer to `ReplicationLeader.wait`."""
+    """What a request waited for has happened, or will not: the answer to `ReplicationLeader.wait`."""
 
     request_id: int
     error_code: ErrorCode
 
 
-class Resigned(Message, frozen=True, tag=True):
+class Resigned(Message, frozen=True, tag="Resigned"):
     """A leader has stopped for good, at this epoch; it acknowledges nothing any more."""
 
     partition: TopicPartition
@@ -111,7 +111,7 @@ class InSyncReplica(Message, frozen=True):
     incarnation: int
 
 
-class ProposeIsr(Message, frozen=True, tag=True):
+class ProposeIsr(Message, frozen=True, tag="ProposeIsr"):
     """A leader wants another in-sync set; answered by `IsrAnswered`. Asking again changes nothing."""
 
     partition: TopicPartition
@@ -123,11 +123,11 @@ class ProposeIsr(Message, frozen=True, tag=True):
     isr: tuple[InSyncReplica, ...]
 
 
-class IsrAnswered(Message, frozen=True, tag=True):
+class IsrAnswered(Message, frozen=True, tag="IsrAnswered"):
     """The answer to `ProposeIsr`: what became of it, and the state of the partition by now.
 
     NONE: the partition is as proposed. INVALID_UPDATE_VERSION: the state had changed before, and is this.
-    FENCED_LEADER_EPOCH: somebody else leads. INELIGIBLE_REPLICA and INVALID_REQUEST: never in this state.
+    FENCED_LEADER_EPOCH: another node leads. INELIGIBLE_REPLICA and INVALID_REQUEST: never in this state.
     """
 
     partition: TopicPartition
@@ -139,8 +139,8 @@ class IsrAnswered(Message, frozen=True, tag=True):
     replicas: tuple[int, ...] = ()
 
 
-class Heartbeat(Message, frozen=True, tag=True):
-    """A node is alive; answered by `HeartbeatAnswered`."""
+class BrokerHeartbeat(Message, frozen=True, tag="Heartbeat"):
+    """A node is alive; answered by `BrokerHeartbeatAnswered`."""
 
     node_id: int
     incarnation: int
@@ -148,11 +148,11 @@ class Heartbeat(Message, frozen=True, tag=True):
     """By the node's own clock; the answer gives it back."""
 
     resigned: tuple[Resigned, ...] = ()
-    """Partitions that the node has stopped to lead without being told of another leader; repeated until it is."""
+    """Partitions that the node has stopped leading without being told of another leader; repeated until it is."""
 
 
-class HeartbeatAnswered(Message, frozen=True, tag=True):
-    """The answer to `Heartbeat`: the node may lead until its lease ends, as soon as it knows the metadata's version.
+class BrokerHeartbeatAnswered(Message, frozen=True, tag="HeartbeatAnswered"):
+    """The answer to `BrokerHeartbeat`: the node may lead until its lease ends, once it knows the metadata's version.
 
     STALE_BROKER_EPOCH: the controller does not know this life of the node, or has given it up: it has to register.
     """

@@ -57,6 +57,14 @@ class InSyncSet:
             self.refused_ms = now_ms
 
 
+def is_follower_in_sync(agreed_offset: int, high_watermark: int, epoch_start_offset: int) -> bool:
+    """Whether a follower has all that may have been acknowledged, by this leader or by one before it.
+
+    How far the high watermark of earlier leaders had come is unknown, but it was not beyond where this epoch began.
+    """
+    return agreed_offset >= max(high_watermark, epoch_start_offset)
+
+
 def without_lagging(isr: Iterable[int], lagging: Iterable[int], least: int) -> tuple[int, ...]:
     """Return the in-sync set without the replicas that lag, given the most lagging first.
 

@@ -19,7 +19,7 @@ def judge_isr(proposal: ProposeIsr, image: MetadataImage) -> tuple[IsrAnswered, 
     if state is None:
         return IsrAnswered(proposal.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, proposal.partition_epoch), ()
     rules = Rules.of(image.topics[proposal.partition.topic])
-    error_code = _complaint(proposal, state, image, rules)
+    error_code = _problem_with(proposal, state, image, rules)
     proposed = tuple(replica.node_id for replica in proposal.isr)
     if error_code is not ErrorCode.NONE or proposed == state.isr:
         return _answer(proposal, error_code, state), ()
@@ -28,7 +28,7 @@ def judge_isr(proposal: ProposeIsr, image: MetadataImage) -> tuple[IsrAnswered, 
     return _answer(proposal, ErrorCode.NONE, after), changed([(proposal.partition, after)])
 
 
-def _complaint(proposal: ProposeIsr, state: PartitionImage, image: MetadataImage, rules: Rules) -> ErrorCode:
+def _problem_with(proposal: ProposeIsr, state: PartitionImage, image: MetadataImage, rules: Rules) -> ErrorCode:
     if (proposal.leader, proposal.leader_epoch) != (state.leader, state.leader_epoch):
         return ErrorCode.FENCED_LEADER_EPOCH
     proposed = [replica.node_id for replica in proposal.isr]

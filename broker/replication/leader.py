@@ -19,13 +19,16 @@ from eagleray.broker.replication.events import (
     Replicated,
     Resigned,
 )
-from eagleray.broker.replication.in_sync import InSyncSet, in_their_lives, without_lagging
+from eagleray.broker.replication.in_sync import InSyncSet, in_their_lives, is_follower_in_sync, without_lagging
 from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.waiting import Waiting
+from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.errors import ErrorCode
 
 _RESIGNED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
+_LOOK_MS: Final = 50
+"""How soon time is looked at again, as long as a follower lacks something, or a producer waits."""
 
 
 class ReplicationLeader:
@@ -38,6 +41,7 @@ class ReplicationLeader:
     fewer than `min.insync.replicas`. Waiting requests are answered NONE at the high watermark only while the lease
     holds. On a newer epoch, be it in metadata, an answer, or the controller's wish: it resigns, answers everybody who
     waits that the outcome is unknown, and never acknowledges again. After a restart: there is no leader at this epoch.
+    As long as time could change something it has a deadline, by which `tick` is to be called.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class ReplicationLeader:
         lease: Lease,
         config: ReplicationConfig,
         min_insync_replicas: int = 1,
+        deadlines: Deadlines[TopicPartition] | None = None,
     ) -> None:
         self.partition = partition
         self.log = log
@@ -67,6 +72,7 @@ class ReplicationLeader:
         self.is_alone = state.replicas == (node_id,)
         """Whether there is no other replica, so that whatever is in the log is replicated."""
         self._pushes = Pushes(partition, node_id, state.leader_epoch, log, config)
+        self._deadlines: Deadlines[TopicPartition] = Deadlines() if deadlines is None else deadlines
         self._waiting = Waiting()
         self._waiting_for_start = Waiting()
 
@@ -118,6 +124,7 @@ class ReplicationLeader:
         if self.is_alone:
             # There is nobody to push to.
             return advanced
+        self._look_by(now_ms + _LOOK_MS)
         return [*advanced, *self._pushes.due(now_ms, tells_high_watermark=False)]
 
     # What followers answer
@@ -128,6 +135,7 @@ class ReplicationLeader:
             return []
         if event.leader_epoch != self.leader_epoch:
             return self.resign() if event.leader_epoch > self.leader_epoch else []
+        self._look_by(now_ms + _LOOK_MS)
         effects: list[LeaderEffect] = []
         if self._pushes.answered(event, now_ms):
             effects += self._advance(now_ms)
@@ -146,6 +154,7 @@ class ReplicationLeader:
         if state.leader_epoch > self.leader_epoch:
             return self.resign()
         self._learn(state)
+        self._look_by(now_ms + _LOOK_MS)
         self._pushes.push_to(self.state.replicas, incarnations, now_ms)
         return [*self._advance(now_ms), *self._pushes.due(now_ms, tells_high_watermark=False)]
 
@@ -160,6 +169,7 @@ class ReplicationLeader:
         )
         if event.leader_epoch == self.leader_epoch and not self._learn(state):
             self._in_sync.refused(event, now_ms)
+        self._look_by(now_ms + _LOOK_MS)
         return [*self._advance(now_ms), *self._pushes.due(now_ms, tells_high_watermark=False)]
 
     def resign(self) -> list[LeaderEffect]:
@@ -167,6 +177,7 @@ class ReplicationLeader:
         if not self.is_leading:
             return []
         self.is_leading = False
+        self._deadlines.cancel(self.partition)
         self._pushes.end()
         waiting = [each for who in (self._waiting, self._waiting_for_start) for each in who.end(_RESIGNED)]
         return [*waiting, Resigned(self.partition, self.leader_epoch)]
@@ -179,7 +190,9 @@ class ReplicationLeader:
             return []
         self._pushes.let_go()
         if self._is_settled:
+            self._deadlines.cancel(self.partition)
             return []
+        self._deadlines.set(self.partition, now_ms + _LOOK_MS)
         self._pushes.take_for_lost(now_ms)
         effects: list[LeaderEffect] = [*self._advance(now_ms)]
         if len(self._waiting) and not self._has_enough(now_ms):
@@ -188,6 +201,10 @@ class ReplicationLeader:
         effects += [*self._waiting.expire(now_ms), *self._waiting_for_start.expire(now_ms)]
         effects += self._propose_again(now_ms) or self._propose_leaving(now_ms) or self._propose_joining(now_ms)
         return [*effects, *self._pushes.due(now_ms)]
+
+    def _look_by(self, due_ms: int) -> None:
+        if not self.is_alone:
+            self._deadlines.set_by(self.partition, due_ms)
 
     # How it does it
 
@@ -278,12 +295,12 @@ class ReplicationLeader:
         state = self._in_sync.state
         if len(state.isr) == len(state.replicas):
             return []
-        least_offset = max(self.log.high_watermark, self.epoch_start_offset)
+        reached = self.log.high_watermark, self.epoch_start_offset
         joining = [
             node_id
             for node_id in self.state.replicas
             if node_id not in self.state.isr
-            and self._pushes.agreed_offset(node_id) >= least_offset
+            and is_follower_in_sync(self._pushes.agreed_offset(node_id), *reached)
             and not self._pushes.lag_ms(node_id, now_ms)
         ]
         return self._propose((*self.state.isr, *joining), now_ms)

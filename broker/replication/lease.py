@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eagleray.broker.replication.config import ReplicationConfig
-from eagleray.broker.replication.events import HeartbeatAnswered
+from eagleray.broker.replication.events import BrokerHeartbeatAnswered
 from eagleray.protocol.errors import ErrorCode
 
 _NEVER = -1
@@ -30,7 +30,7 @@ class Lease:
         """Whether a leader may acknowledge now."""
         return now_ms < self._until_ms and not self.is_over
 
-    def answered(self, event: HeartbeatAnswered) -> None:
+    def answered(self, event: BrokerHeartbeatAnswered) -> None:
         """Take the controller's answer to a heartbeat."""
         if event.error_code is not ErrorCode.NONE:
             self.is_over = True

@@ -12,6 +12,7 @@ from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.divergence import epoch_before, find_agreement
 from eagleray.broker.replication.events import NO_LEADER_EPOCH, NO_OFFSET, Push, PushAnswered, SendPush
 from eagleray.broker.replication.progress import NOT_IN_FLIGHT, FollowerProgress
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import decode_header, scan_batches
 
@@ -172,6 +173,17 @@ class Pushes:
         for progress in self._followers.values():
             if now_ms - progress.sent_ms >= interval_ms and progress.in_flight_id == NOT_IN_FLIGHT:
                 progress.lost()
+
+    def next_due_ms(self, interval_ms: int) -> int:
+        """When a push is to be taken for lost, or a follower was sent none for so long."""
+        timeout_ms = self._config.replica_push_timeout_ms
+        return min(
+            [
+                progress.sent_ms + (interval_ms if progress.in_flight_id == NOT_IN_FLIGHT else timeout_ms)
+                for progress in self._followers.values()
+            ],
+            default=NEVER_MS,
+        )
 
     def _push(self, progress: FollowerProgress, now_ms: int) -> Push:
         log = self._log

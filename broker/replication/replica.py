@@ -12,6 +12,7 @@ from eagleray.broker.replication.events import NO_LEADER_EPOCH, LeaderEffect, Pu
 from eagleray.broker.replication.follower import ReplicationFollower
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
+from eagleray.broker.runtime.deadlines import Deadlines
 
 
 class PartitionReplica:
@@ -35,6 +36,7 @@ class PartitionReplica:
         *,
         lease: Lease,
         config: ReplicationConfig,
+        deadlines: Deadlines[TopicPartition] | None = None,
     ) -> None:
         self.partition = partition
         self.log = log
@@ -44,6 +46,7 @@ class PartitionReplica:
         self._incarnation = incarnation
         self._lease = lease
         self._config = config
+        self._deadlines = deadlines
         self._follower = self.follower_type(partition, node_id, incarnation, log)
         # Whoever wrote this log knew its epochs, and so the replica does.
         self._follower.follow(log.epochs.latest_epoch)
@@ -115,6 +118,7 @@ class PartitionReplica:
             lease=self._lease,
             config=self._config,
             min_insync_replicas=min_insync_replicas,
+            deadlines=self._deadlines,
         )
         return self.leader
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from eagleray.broker.replication.config import ReplicationConfig
 
 
-class Sessions:
+class BrokerSessions:
     """When each registered node was last heard, by the controller's own clock.
 
     Owns: for each node when it was heard, or is taken to have been, and when it has really said something. Persists:
@@ -49,6 +49,12 @@ class Sessions:
         """End the session of a node that is registered no longer, if it has one."""
         self._heard_ms.pop(node_id, None)
         self._said_ms.pop(node_id, None)
+
+    @property
+    def next_due_ms(self) -> int:
+        """When a session may end, or it is time to look again, before the controller seems to have stood still."""
+        look_ms = self._looked_ms + self._timeout_ms // 4
+        return min([heard_ms + self._timeout_ms for heard_ms in self._heard_ms.values()] + [look_ms])
 
     def end_overdue(self, now_ms: int) -> tuple[int, ...]:
         """End the sessions of nodes that were silent for too long, and return them."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import takewhile
 from typing import Any
 
 from eagleray.broker.identities import NO_EPOCH, ProducerIdentity
+from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.broker.transactions import transitions
 from eagleray.broker.transactions.branching import ENDED_BRANCH_EPOCH, Branching
 from eagleray.broker.transactions.config import CoordinatorConfig
@@ -28,11 +28,11 @@ from eagleray.broker.transactions.events import (
     TransitionLost,
     TransitionsLogged,
 )
-from eagleray.broker.transactions.housekeeping import Housekeeping
+from eagleray.broker.transactions.housekeeping import TransactionHousekeeping
 from eagleray.broker.transactions.queries import QueryServer
-from eagleray.broker.transactions.requests import RequestServer
+from eagleray.broker.transactions.requests import TransactionRequestServer
 from eagleray.broker.transactions.states import TransactionState
-from eagleray.broker.transactions.table import NO_DECISION, Shard, Transaction
+from eagleray.broker.transactions.table import NO_DECISION, Transaction, TransactionShard
 from eagleray.protocol.errors import ErrorCode
 
 _ONGOING = TransactionState.ONGOING
@@ -44,24 +44,25 @@ class TransactionCoordinator:
 
     Owns: for each of its partitions, what replaying that partition gives. Persists: nothing itself; every change is a
     `LogTransition`, and takes effect, is answered and has consequences only when `TransitionsLogged` comes back.
-    On failure (`TransitionLost`): the transaction is as before, and whoever waited for it is told to try again.
+    On failure (`TransitionLost`): the transaction is as before, and the clients that waited for it are told to try
+    again.
     After a restart: the loaded log is the state, and the markers of decided transactions are sent again.
 
     Waiting is bounded: a request that meets a transition or markers under way is held until that is over, or answered
     CONCURRENT_TRANSACTIONS when `request_hold_ms` have passed; one for which there is no producer id is answered
-    COORDINATOR_LOAD_IN_PROGRESS by then. Who ticks less often lets them wait that much longer.
+    COORDINATOR_LOAD_IN_PROGRESS by then. A `Tick` that comes later than `next_due_ms` lets them wait longer.
     """
 
     def __init__(self, config: CoordinatorConfig) -> None:
         self._config = config
         self._context = CoordinatorContext(config)
         self._table = self._context.table
-        self._requests = RequestServer(self._context)
+        self._requests = TransactionRequestServer(self._context)
         self._queries = QueryServer(self._context)
-        self._housekeeping = Housekeeping(self._context)
+        self._housekeeping = TransactionHousekeeping(self._context)
         self._decisions = 0
-        self._ahead: dict[str, Transaction] = {}
-        """Those that are finished, which the log has not been told, the longest ago first."""
+        self._ahead: Deadlines[str] = Deadlines()
+        """Those that are finished, and by when the log is told of it, unless by what follows."""
         self._handlers: dict[type, Callable[[Any, int], None]] = {
             TransitionsLogged: self._on_logged,
             TransitionLost: self._on_lost,
@@ -93,6 +94,11 @@ class TransactionCoordinator:
                 of_request(event, deadline_ms, now_ms)
         return self._context.drain()
 
+    @property
+    def next_due_ms(self) -> int:
+        """When there is something to do though nothing happens; now or earlier means as soon as others were served."""
+        return min(self._ahead.next_due_ms, self._housekeeping.next_due_ms)
+
     def find(self, transactional_id: str) -> Transaction | ErrorCode:
         """Return what is known of a transactional id, for those who look into it, or why nothing is."""
         return self._queries.find(transactional_id)
@@ -123,6 +129,7 @@ class TransactionCoordinator:
             self._context.confirm(request, current)
         if current.state is _ONGOING:
             transaction.shard.ongoing[transactional_id] = transaction
+            self._housekeeping.begun()
         elif current.is_decided:
             transaction.shard.ongoing.pop(transactional_id, None)
             self._send_markers(transaction, now_ms)
@@ -140,9 +147,9 @@ class TransactionCoordinator:
             self._answer_all(transaction, event.error_code)
         transaction.abandon()
         if transaction.is_ahead:
-            self._ahead[event.transactional_id] = transaction
+            self._log_end_later(transaction)
         if is_note:
-            # Nobody who waited for the log to hear of an end has to: what they want does not rest on that.
+            # Requests that waited for the end to be in the log go on: what they want does not rest on that.
             self._release(event.transactional_id, now_ms)
         if transaction.current.producer_epoch == NO_EPOCH:
             self._table.remove(transaction)
@@ -163,7 +170,7 @@ class TransactionCoordinator:
         self._requests.serve_again(transactional_id, [held for held in waiting if held.deadline_ms > now_ms], now_ms)
 
     def _answer_all(self, transaction: Transaction, error_code: ErrorCode) -> None:
-        """Send back everybody who waits for a transactional id."""
+        """Send back all clients that wait for a transactional id."""
         if transaction.pending is not None and transaction.request is not None:
             self._context.refuse(transaction.request, error_code)
         for held in self._context.held.take_all(transaction.transactional_id):
@@ -216,20 +223,20 @@ class TransactionCoordinator:
         """
         transaction.finish(transitions.completed(transaction.current, now_ms))
         if self._config.transaction_completion_log_delay_ms:
-            self._ahead.pop(transaction.transactional_id, None)
-            self._ahead[transaction.transactional_id] = transaction
+            self._log_end_later(transaction)
         else:
             self._context.log(transaction, transaction.current)
 
     def _log_ends(self, now_ms: int) -> None:
         """Tell the log of the ends of transactions that no other has followed for a while."""
-        latest_ms = now_ms - self._config.transaction_completion_log_delay_ms
-        # There may be very many, and only the first are due.
-        due = list(takewhile(lambda transaction: _is_settled(transaction, latest_ms), self._ahead.values()))
-        for transaction in due:
-            del self._ahead[transaction.transactional_id]
-            if not _is_followed(transaction):
+        for transactional_id in self._ahead.take_due(now_ms):
+            transaction = self._table.find(transactional_id)
+            if transaction is not None and not _is_followed(transaction):
                 self._context.log(transaction, transaction.current)
+
+    def _log_end_later(self, transaction: Transaction) -> None:
+        delay_ms = self._config.transaction_completion_log_delay_ms
+        self._ahead.set(transaction.transactional_id, transaction.current.updated_ms + delay_ms)
 
     def _on_markers_forgotten(self, event: MarkersForgotten, now_ms: int) -> None:  # noqa: ARG002 - as above
         for transaction in self._table:
@@ -252,6 +259,8 @@ class TransactionCoordinator:
         shard.is_loaded = True
         for transactional_id, snapshot in event.transactions.items():
             transaction = self._table.add(transactional_id, shard, snapshot)
+            if snapshot.state is _ONGOING:
+                self._housekeeping.begun()
             if snapshot.is_decided:
                 self._send_markers(transaction, now_ms)
 
@@ -260,10 +269,10 @@ class TransactionCoordinator:
         if shard is not None and shard.coordinator_epoch <= event.coordinator_epoch:
             self._close(shard)
 
-    def _close(self, shard: Shard) -> None:
-        """Forget a partition that is no longer led here, and tell everybody who waits on it."""
+    def _close(self, shard: TransactionShard) -> None:
+        """Forget a partition that is no longer led here, and tell all clients that wait on it."""
         for transactional_id, transaction in shard.transactions.items():
-            self._ahead.pop(transactional_id, None)
+            self._ahead.cancel(transactional_id)
             self._answer_all(transaction, ErrorCode.NOT_COORDINATOR)
         for held in self._context.waiting_for_ids.take_all():
             name = held.request.transactional_id
@@ -292,13 +301,8 @@ def _is_followed(transaction: Transaction) -> bool:
     return transaction.pending is not None or not transaction.is_ahead
 
 
-def _is_settled(transaction: Transaction, latest_ms: int) -> bool:
-    """Whether a transaction that has ended need not be waited for any more, to see whether another follows it."""
-    return _is_followed(transaction) or transaction.current.updated_ms <= latest_ms
-
-
 def _branch_markers(branching: Branching) -> tuple[BranchMarkers, ...]:
-    """The markers of a decided transaction's branches; one that nobody has written in needs none."""
+    """The markers of a decided transaction's branches; one without records needs none."""
     return tuple(
         BranchMarkers(ProducerIdentity(producer_id, ENDED_BRANCH_EPOCH), branch.is_committed, branch.partitions)
         for producer_id, branch in branching.branches.items()

@@ -12,7 +12,7 @@ from eagleray.protocol.errors import ErrorCode
 # What happens to a coordinator.
 
 
-class InitProducerId(Message, frozen=True, tag=True):
+class InitProducerId(Message, frozen=True, tag="InitProducerId"):
     """A producer wants its identity, and whatever its predecessor left open to be ended."""
 
     request_id: int
@@ -22,7 +22,7 @@ class InitProducerId(Message, frozen=True, tag=True):
     """Who the producer believes to be, when it goes on after an error (KIP-360)."""
 
 
-class AddPartitions(Message, frozen=True, tag=True):
+class AddPartitions(Message, frozen=True, tag="AddPartitions"):
     """Partitions are about to be written in a transaction, or a leader wants to know whether they may be."""
 
     request_id: int
@@ -33,7 +33,7 @@ class AddPartitions(Message, frozen=True, tag=True):
     verify_only: bool = False
 
 
-class EndTransaction(Message, frozen=True, tag=True):
+class EndTransaction(Message, frozen=True, tag="EndTransaction"):
     """A producer commits or aborts."""
 
     request_id: int
@@ -43,7 +43,7 @@ class EndTransaction(Message, frozen=True, tag=True):
     client_version: int = 1
 
 
-class BeginBranched(Message, frozen=True, tag=True):
+class BeginBranched(Message, frozen=True, tag="BeginBranched"):
     """A driver takes a transactional id over for a transaction whose branches others write; answered `BranchedReply`.
 
     Whoever had the id before is fenced, and what it left open is aborted.
@@ -62,7 +62,7 @@ class BeginBranched(Message, frozen=True, tag=True):
     """
 
 
-class OpenBranch(Message, frozen=True, tag=True):
+class OpenBranch(Message, frozen=True, tag="OpenBranch"):
     """A driver wants an identity under which one attempt of one worker writes; answered with it in the `Reply`."""
 
     request_id: int
@@ -70,7 +70,7 @@ class OpenBranch(Message, frozen=True, tag=True):
     owner: ProducerIdentity
 
 
-class EndBranched(Message, frozen=True, tag=True):
+class EndBranched(Message, frozen=True, tag="EndBranched"):
     """A driver commits what it has written itself and these branches, and aborts the others; or it aborts all."""
 
     request_id: int
@@ -80,14 +80,25 @@ class EndBranched(Message, frozen=True, tag=True):
     branches: tuple[ProducerIdentity, ...] = ()
 
 
-class DescribeTransaction(Message, frozen=True, tag=True):
+class ForgetTransactionalId(Message, frozen=True, tag="ForgetTransactionalId"):
+    """A producer is done with its transactional id for good, before that would expire.
+
+    Refused to any other, while something is open, and where the id remembers tags: a job run again needs these.
+    """
+
+    request_id: int
+    transactional_id: str
+    producer: ProducerIdentity
+
+
+class DescribeTransaction(Message, frozen=True, tag="DescribeTransaction"):
     """Somebody wants to know where a transactional id stands; answered by `TransactionDescribed`."""
 
     request_id: int
     transactional_id: str
 
 
-class ListTransactions(Message, frozen=True, tag=True):
+class ListTransactions(Message, frozen=True, tag="ListTransactions"):
     """Somebody wants to know of all transactional ids here; answered by `TransactionsListed`."""
 
     request_id: int
@@ -101,7 +112,9 @@ class ListTransactions(Message, frozen=True, tag=True):
     """Only those whose transaction began longer ago than this; below zero means any."""
 
 
-Request: TypeAlias = InitProducerId | AddPartitions | EndTransaction | BeginBranched | OpenBranch | EndBranched
+Request: TypeAlias = (
+    InitProducerId | AddPartitions | EndTransaction | BeginBranched | OpenBranch | EndBranched | ForgetTransactionalId
+)
 Query: TypeAlias = DescribeTransaction | ListTransactions
 
 
@@ -212,7 +225,7 @@ class BranchMarkers(Message, frozen=True):
     partitions: frozenset[TopicPartition]
 
 
-class SendMarkers(Message, frozen=True, tag=True):
+class SendMarkers(Message, frozen=True, tag="SendMarkers"):
     """Write markers to these partitions, trying until each has its own; answered by `MarkersWritten`."""
 
     transactional_id: str
@@ -233,7 +246,7 @@ class RequestProducerIds(Message, frozen=True, tag=True):
     """Ask the allocator for a block, as often as it takes; answered by `ProducerIdsReceived`."""
 
 
-class Reply(Message, frozen=True, tag=True):
+class Reply(Message, frozen=True, tag="Reply"):
     """Answer a request."""
 
     request_id: int
@@ -245,7 +258,7 @@ class Reply(Message, frozen=True, tag=True):
     """For a verification: one for each partition of the request, in its order."""
 
 
-class BranchedReply(Message, frozen=True, tag=True):
+class BranchedReply(Message, frozen=True, tag="BranchedReply"):
     """Answer `BeginBranched`."""
 
     request_id: int
@@ -275,7 +288,7 @@ class TransactionDescription(Message, frozen=True):
     branches: int = 0
 
 
-class TransactionDescribed(Message, frozen=True, tag=True):
+class TransactionDescribed(Message, frozen=True, tag="TransactionDescribed"):
     """Answer `DescribeTransaction`."""
 
     request_id: int
@@ -283,7 +296,7 @@ class TransactionDescribed(Message, frozen=True, tag=True):
     transaction: TransactionDescription | None = None
 
 
-class TransactionsListed(Message, frozen=True, tag=True):
+class TransactionsListed(Message, frozen=True, tag="TransactionsListed"):
     """Answer `ListTransactions`."""
 
     request_id: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from eagleray.broker.runtime.deadlines import NEVER_MS, Deadlines
 from eagleray.broker.transactions.events import Reply, Request
 
 
@@ -40,6 +41,11 @@ class WaitingLine:
         held, self._held = self._held, []
         return held
 
+    @property
+    def next_due_ms(self) -> int:
+        """When the first of them has waited long enough."""
+        return min([held.deadline_ms for held in self._held], default=NEVER_MS)
+
     def take_overdue(self, now_ms: int) -> list[Request]:
         """Return those that have waited long enough, in order, and forget them."""
         overdue = [held.request for held in self._held if held.deadline_ms <= now_ms]
@@ -58,6 +64,7 @@ class HeldRequests:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lines: dict[str, WaitingLine] = {}
+        self._deadlines: Deadlines[str] = Deadlines()
 
     def __contains__(self, transactional_id: str) -> bool:
         return transactional_id in self._lines
@@ -70,18 +77,30 @@ class HeldRequests:
         if line is None:
             line = self._lines[transactional_id] = WaitingLine()
         line.add(request, deadline_ms)
+        self._deadlines.set_by(transactional_id, deadline_ms)
         return True
 
     def take_all(self, transactional_id: str) -> list[Held]:
         """Return all that wait for an id, in order, and forget them."""
         line = self._lines.pop(transactional_id, None)
-        return [] if line is None else line.take_all()
+        if line is None:
+            return []
+        self._deadlines.cancel(transactional_id)
+        return line.take_all()
+
+    @property
+    def next_due_ms(self) -> int:
+        """When the first of them has waited long enough."""
+        return self._deadlines.next_due_ms
 
     def take_overdue(self, now_ms: int) -> list[Request]:
         """Return those that have waited long enough, and forget them."""
         overdue: list[Request] = []
-        for transactional_id, line in list(self._lines.items()):
+        for transactional_id in self._deadlines.take_due(now_ms):
+            line = self._lines[transactional_id]
             overdue += line.take_overdue(now_ms)
-            if not line:
+            if line:
+                self._deadlines.set(transactional_id, line.next_due_ms)
+            else:
                 del self._lines[transactional_id]
         return overdue

@@ -4,26 +4,45 @@ from __future__ import annotations
 
 from collections import deque
 
+from eagleray.broker.runtime.deadlines import AT_ONCE_MS, NEVER_MS
 from eagleray.broker.transactions import transitions
 from eagleray.broker.transactions.context import CoordinatorContext
 from eagleray.broker.transactions.states import EXPIRABLE
 from eagleray.protocol.errors import ErrorCode
 
 
-class Housekeeping:
-    """Answers those who have waited too long, aborts what has timed out, and forgets what nobody uses any more."""
+class TransactionHousekeeping:
+    """Answers those who have waited too long, aborts what has timed out, and forgets ids that are not used any more.
+
+    It looks for what has timed out only while transactions are ongoing, which `begun` tells it.
+    """
 
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
         self._next_timeout_check_ms = 0
+        self._has_ongoing = False
         self._next_expiry_check_ms = 0
         self._partitions_to_check: deque[int] = deque()
+
+    def begun(self) -> None:
+        """Take note that there is an ongoing transaction."""
+        self._has_ongoing = True
+
+    @property
+    def next_due_ms(self) -> int:
+        """When there is something to do."""
+        context = self._context
+        if self._partitions_to_check:
+            return AT_ONCE_MS
+        check_ms = self._next_timeout_check_ms if self._has_ongoing else NEVER_MS
+        waiting_ms = context.waiting_for_ids.next_due_ms if context.waiting_for_ids else NEVER_MS
+        return min(self._next_expiry_check_ms, check_ms, waiting_ms, context.held.next_due_ms)
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by now."""
         config = self._context.config
         self._answer_overdue(now_ms)
-        if now_ms >= self._next_timeout_check_ms:
+        if self._has_ongoing and now_ms >= self._next_timeout_check_ms:
             interval_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
             self._next_timeout_check_ms = now_ms + interval_ms
             self._abort_timed_out(now_ms)
@@ -32,7 +51,7 @@ class Housekeeping:
             self._next_expiry_check_ms = now_ms + interval_ms
             self._partitions_to_check = deque(self._context.table.shards)
         if self._partitions_to_check:
-            # One partition a tick: there may be very many transactional ids, and meanwhile nobody else is served.
+            # One partition a tick: there may be very many transactional ids, and meanwhile no request is served.
             self._expire(self._partitions_to_check.popleft(), now_ms)
 
     def _answer_overdue(self, now_ms: int) -> None:
@@ -50,6 +69,7 @@ class Housekeeping:
                 if is_due and transaction.pending is None:
                     abort = transitions.aborted_by_coordinator(current, is_named=False, now_ms=now_ms)
                     self._context.log(transaction, abort)
+        self._has_ongoing = any(shard.ongoing for shard in self._context.table.shards.values())
 
     def _expire(self, log_partition: int, now_ms: int) -> None:
         shard = self._context.table.shards.get(log_partition)

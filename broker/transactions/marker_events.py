@@ -22,12 +22,12 @@ class LeadersLearned(Message, frozen=True, tag=True):
 
 
 class PartitionsDeleted(Message, frozen=True, tag=True):
-    """These partitions exist no more, so nobody waits for their markers."""
+    """These partitions exist no more, so no transaction waits for their markers."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-class MarkersAnswered(Message, frozen=True, tag=True):
+class MarkerCallAnswered(Message, frozen=True, tag=True):
     """A leader has answered a call."""
 
     leader: int
@@ -36,21 +36,23 @@ class MarkersAnswered(Message, frozen=True, tag=True):
     """One for each partition of each marker, in the order of the call; none at all where every one was written."""
 
 
-class MarkersUnanswered(Message, frozen=True, tag=True):
+class MarkerCallUnanswered(Message, frozen=True, tag=True):
     """A call has failed or has taken too long: its markers may be written or not, and the leader may be gone."""
 
     leader: int
     call_id: int
 
 
-MarkerEvent: TypeAlias = SendMarkers | LeadersLearned | PartitionsDeleted | MarkersAnswered | MarkersUnanswered | Tick
+MarkerEvent: TypeAlias = (
+    SendMarkers | LeadersLearned | PartitionsDeleted | MarkerCallAnswered | MarkerCallUnanswered | Tick
+)
 
 
 # What it wants to happen.
 
 
-class WriteMarkers(Message, frozen=True, tag=True):
-    """Call a leader; answered once, by `MarkersAnswered` or `MarkersUnanswered`."""
+class MarkerCall(Message, frozen=True, tag=True):
+    """Call a leader; answered once, by `MarkerCallAnswered` or `MarkerCallUnanswered`."""
 
     leader: int
     call_id: int
@@ -63,4 +65,4 @@ class ResolveLeaders(Message, frozen=True, tag=True):
     partitions: tuple[TopicPartition, ...]
 
 
-MarkerEffect: TypeAlias = WriteMarkers | ResolveLeaders | MarkersWritten
+MarkerEffect: TypeAlias = MarkerCall | ResolveLeaders | MarkersWritten

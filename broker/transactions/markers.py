@@ -11,18 +11,19 @@ from typing import Any, Final
 import msgspec
 
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.broker.transactions.events import MarkersWritten, SendMarkers, Tick
 from eagleray.broker.transactions.marker_channel import Due, MarkerChannel, MarkerTask
 from eagleray.broker.transactions.marker_events import (
     NO_LEADER,
     LeadersLearned,
+    MarkerCall,
+    MarkerCallAnswered,
+    MarkerCallUnanswered,
     MarkerEffect,
     MarkerEvent,
-    MarkersAnswered,
-    MarkersUnanswered,
     PartitionsDeleted,
     ResolveLeaders,
-    WriteMarkers,
 )
 from eagleray.protocol.errors import ErrorCode
 
@@ -31,7 +32,8 @@ _NONE = ErrorCode.NONE
 DONE: Final = frozenset(
     {
         ErrorCode.NONE,
-        # The partition has seen a later epoch of the producer, which nobody gets before this transaction has ended.
+        # The partition has seen a later epoch of the producer, which no producer gets before this transaction has
+        # ended.
         ErrorCode.INVALID_PRODUCER_EPOCH,
         # The partition cannot have taken the producer's records either.
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -73,8 +75,8 @@ class MarkerChannelManager:
             SendMarkers: self._on_send,
             LeadersLearned: self._on_leaders,
             PartitionsDeleted: self._on_deleted,
-            MarkersAnswered: self._on_answered,
-            MarkersUnanswered: self._on_unanswered,
+            MarkerCallAnswered: self._on_answered,
+            MarkerCallUnanswered: self._on_unanswered,
             Tick: self._on_tick,
         }
 
@@ -83,6 +85,12 @@ class MarkerChannelManager:
         self._handlers[type(event)](event, now_ms)
         effects, self._effects = self._effects, []
         return effects
+
+    @property
+    def next_due_ms(self) -> int:
+        """When there is something to try again, or to ask again; a `Tick` is wanted then."""
+        due_ms = self._next_question_ms if self._leaderless else NEVER_MS
+        return min(due_ms, self._retries[0][0]) if self._retries else due_ms
 
     def __len__(self) -> int:
         """Count the transactions whose markers are not all written."""
@@ -155,7 +163,7 @@ class MarkerChannelManager:
         call_id = next(self._numbers)
         markers = channel.begin_call(call_id, self._config.max_call_markers, self._config.max_call_bytes)
         if markers:
-            self._effects.append(WriteMarkers(leader, call_id, markers))
+            self._effects.append(MarkerCall(leader, call_id, markers))
 
     def _ask(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         self._next_question_ms = now_ms + self._config.retry_backoff_max_ms
@@ -182,7 +190,7 @@ class MarkerChannelManager:
 
     # Answers
 
-    def _on_answered(self, event: MarkersAnswered, now_ms: int) -> None:
+    def _on_answered(self, event: MarkerCallAnswered, now_ms: int) -> None:
         ended = self._channels[event.leader].end_call(event.call_id)
         if not ended:
             return
@@ -202,7 +210,7 @@ class MarkerChannelManager:
         if self._tasks.get(first.request.transactional_id) is first:
             self._end(first)
 
-    def _on_unanswered(self, event: MarkersUnanswered, now_ms: int) -> None:
+    def _on_unanswered(self, event: MarkerCallUnanswered, now_ms: int) -> None:
         channel = self._channels[event.leader]
         for due in channel.end_call(event.call_id):
             self._retry(due, event.leader, now_ms)

@@ -15,6 +15,7 @@ from eagleray.broker.transactions.events import (
     BeginBranched,
     EndBranched,
     EndTransaction,
+    ForgetTransactionalId,
     InitProducerId,
     OpenBranch,
     Reply,
@@ -22,7 +23,7 @@ from eagleray.broker.transactions.events import (
 )
 from eagleray.broker.transactions.holding import Held
 from eagleray.broker.transactions.initializing import IdentityServer
-from eagleray.broker.transactions.states import TransactionState
+from eagleray.broker.transactions.states import EXPIRABLE, TransactionState
 from eagleray.broker.transactions.table import Transaction
 from eagleray.protocol.errors import ErrorCode
 
@@ -30,7 +31,7 @@ _ONGOING = TransactionState.ONGOING
 _NONE = ErrorCode.NONE
 
 
-class RequestServer:
+class TransactionRequestServer:
     """Answers a request, has a transition logged for it, or lets it wait for what is under way.
 
     While a transition is pending, no producer is judged by its identity: that may be just what the transition changes.
@@ -48,6 +49,7 @@ class RequestServer:
             BeginBranched: identities.begin_branched,
             OpenBranch: self._open_branch,
             EndBranched: ends.end_branched,
+            ForgetTransactionalId: self._forget,
         }
 
     def serve(self, request: Request, deadline_ms: int, now_ms: int) -> None:
@@ -76,6 +78,25 @@ class RequestServer:
             self._context.refuse_unknown(request)
         else:
             self._branches.join(transaction, (Held(request, deadline_ms),), now_ms)
+
+    # ForgetTransactionalId
+
+    def _forget(self, request: ForgetTransactionalId, deadline_ms: int, now_ms: int) -> None:
+        transaction, context = self._find(request.transactional_id), self._context
+        if transaction is None:
+            # One that is not known here is forgotten, also by a request whose answer was not heard.
+            shard = context.table.find_shard(request.transactional_id)
+            context.reply(request, shard if isinstance(shard, ErrorCode) else _NONE)
+            return
+        current = transaction.current
+        if transaction.pending is not None or current.is_decided:
+            context.hold(transaction, request, deadline_ms)
+        elif transaction.has_failed_fence or not current.is_held_by(request.producer):
+            context.reply(request, current.refusal_of(request.producer))
+        elif current.state not in EXPIRABLE or current.branching is not None:
+            context.reply(request, ErrorCode.INVALID_TXN_STATE)
+        else:
+            context.log(transaction, transitions.expired(current, now_ms), request)
 
     # AddPartitionsToTxn and AddOffsetsToTxn
 

@@ -15,7 +15,7 @@ from eagleray.protocol.errors import ErrorCode
 NO_DECISION = 0
 
 
-class Shard:
+class TransactionShard:
     """One partition of the transaction log, at one coordinator epoch, and the transactional ids that it keeps."""
 
     __slots__ = ("coordinator_epoch", "is_loaded", "log_partition", "ongoing", "transactions")
@@ -48,13 +48,13 @@ class Transaction:
         "transactional_id",
     )
 
-    def __init__(self, transactional_id: str, shard: Shard, current: Snapshot) -> None:
+    def __init__(self, transactional_id: str, shard: TransactionShard, current: Snapshot) -> None:
         self.transactional_id = transactional_id
         self.shard = shard
         self.current = current
         self.pending: Snapshot | None = None
         self.request: Request | JoinedRequests | None = None
-        """Whoever is answered when the pending transition is in the log."""
+        """The request that is answered when the pending transition is in the log."""
         self.decision = NO_DECISION
         """The decision whose markers are under way: its number, from when they are asked for until they are written."""
         self.has_failed_fence = False
@@ -113,7 +113,7 @@ class TransactionTable:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
         self._transactions: dict[str, Transaction] = {}
-        self.shards: dict[int, Shard] = {}
+        self.shards: dict[int, TransactionShard] = {}
         self.find = self._transactions.get
         """Return the transaction of a transactional id, or None where this coordinator has none."""
 
@@ -124,14 +124,14 @@ class TransactionTable:
         """Say which partition of the transaction log keeps a transactional id."""
         return partition_for_name(transactional_id, self._partitions)
 
-    def find_shard(self, transactional_id: str) -> Shard | ErrorCode:
+    def find_shard(self, transactional_id: str) -> TransactionShard | ErrorCode:
         """Return the shard that a transactional id belongs to, or why it cannot be asked here and now."""
         shard = self.shards.get(self.partition_of(transactional_id))
         if shard is None:
             return ErrorCode.NOT_COORDINATOR
         return shard if shard.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-    def add(self, transactional_id: str, shard: Shard, current: Snapshot) -> Transaction:
+    def add(self, transactional_id: str, shard: TransactionShard, current: Snapshot) -> Transaction:
         """Enter a transactional id."""
         transaction = Transaction(transactional_id, shard, current)
         shard.transactions[transactional_id] = transaction
@@ -147,9 +147,9 @@ class TransactionTable:
 
     def open_shard(self, log_partition: int, coordinator_epoch: int) -> None:
         """Begin with a partition of the transaction log, as yet without what it holds."""
-        self.shards[log_partition] = Shard(log_partition, coordinator_epoch)
+        self.shards[log_partition] = TransactionShard(log_partition, coordinator_epoch)
 
-    def close_shard(self, shard: Shard) -> None:
+    def close_shard(self, shard: TransactionShard) -> None:
         """Forget a partition of the transaction log and all that it holds."""
         del self.shards[shard.log_partition]
         for transactional_id in shard.transactions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import sys
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from eagleray.cli import (
     contacting,
     groups,
     hosting_commands,
+    logs,
     nodes,
     producing,
     status,
@@ -23,8 +23,10 @@ from eagleray.cli import (
     transactions,
 )
 from eagleray.cli.added_commands import added_command, names_of_added
-from eagleray.cli.complaints import line_for
+from eagleray.cli.errors import line_for
 from eagleray.cli.options import examples
+from eagleray.cli.signals import Interrupted, stop_signals
+from eagleray.cli.streams import StdoutClosed, keep_stdout
 
 
 class OneLineErrors(TyperGroup):
@@ -33,13 +35,16 @@ class OneLineErrors(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as the class above has it
         """Run the command that was asked for."""
         try:
-            return super().invoke(ctx)
+            with stop_signals.taken():
+                return super().invoke(ctx)
+        except Interrupted as interrupted:
+            raise typer.Exit(interrupted.exit_code) from None
         except Exception as error:
             line = None if ctx.params.get("debug") else line_for(error)
             if line is None:
                 raise
             typer.echo(f"error: {line}", err=True)
-            raise typer.Exit(1) from None
+            raise typer.Exit(stop_signals.exit_code or 1) from None
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - as the class above has it
         """The names of our own commands, then of those that were added."""
@@ -85,10 +90,11 @@ def eagleray(
 
     Start a cluster, make topics, write records in transactions, read them, and see what holds readers back.
     """
-    del version, debug  # the first was dealt with before, the second is for whoever catches errors
+    del version, debug  # the first was dealt with before, the second is for `main`, which catches errors
 
 
 hosting_commands.add_to(app)
+logs.add_to(app)
 status.add_to(app)
 contacting.add_to(app)
 producing.add_to(app)
@@ -103,16 +109,9 @@ app.add_typer(benching.app, name="bench")
 def main() -> None:
     """Run the command that the process was started for."""
     keep_stdout()
-    app()
-
-
-def keep_stdout() -> None:
-    """Keep the standard output for what commands print.
-
-    Ray and the processes that it starts write where they like to; all of that goes to the standard error, so that
-    whoever reads our output gets nothing else.
-    """
-    sys.stdout.flush()
-    ours = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogateescape")
-    os.dup2(2, 1)
-    sys.stdout = ours
+    try:
+        with stop_signals.taken():
+            app()
+    except StdoutClosed as error:  # by the help or the version, which are printed before any command runs
+        typer.echo(f"error: {error.strerror}", err=True)
+        sys.exit(1)

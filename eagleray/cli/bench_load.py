@@ -13,7 +13,7 @@ import msgspec
 from eagleray.actors.memory import collect_garbage_rarely
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import AbortableError
-from eagleray.client.producer import AsyncProducer
+from eagleray.client.producer.producer import AsyncProducer
 
 _INITS_AT_ONCE: Final = 100
 _DISPATCH_S: Final = 0.002

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,9 +14,12 @@ from rich.live import Live
 from rich.table import Table
 
 from eagleray.cli.bench_load import Bench, Load, Report
+from eagleray.cli.forgetting import forget_ids
 from eagleray.cli.options import Address, Connection, Json, Name, examples
-from eagleray.cli.output import note, print_json, print_table
+from eagleray.cli.output import counted, note, print_json, print_table
 from eagleray.cli.running import prepare_ray, run, run_until_stopped
+from eagleray.cli.signals import stop_signals
+from eagleray.client.errors import TopicExists
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
@@ -49,16 +53,18 @@ def txn(
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions of the topic.")] = 8,
     records: Annotated[int, typer.Option("--records", min=1, help="Records in each transaction.")] = 1,
     size: Annotated[int, typer.Option("--size", min=0, help="Bytes in each record.")] = 100,
-    topic: Annotated[str, typer.Option("--topic", help="Where to write; made where it is not there.")] = "bench",
+    topic: Annotated[
+        str, typer.Option("--topic", help="Where to write; one that is not there is made, and deleted at the end.")
+    ] = "bench",
     local: Annotated[bool, typer.Option("--local", help="Start a cluster for it and end it afterwards.")] = False,
     json: Json = False,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Commit transactions of many producers as fast as they go, or at a rate, and show how long they take.
 
     Without --rate each producer begins its next transaction when its last one has ended. With it, latencies count from
-    when a transaction arrived, and those that no producer was free for are missed.
+    when a transaction arrived, and those that no producer was free for are missed. What it made, it deletes.
     """
     load = Load(
         topic=topic,
@@ -90,16 +96,36 @@ def _run_local(load: Load, *, is_quiet: bool) -> Report:
             return await _measure(local, load, is_quiet=is_quiet)
 
     note("starting a cluster on this machine...")
-    with session.joined_ray(None):
+    with stop_signals.held(), session.joined_ray(None) as ray, stop_signals.at_once(ray.discard):
         return run_until_stopped(work())
 
 
 async def _measure(session: Session, load: Load, *, is_quiet: bool) -> Report:
-    await session.cluster.admin.create_topic(load.topic, partitions=load.partitions, exist_ok=True)
-    count = await session.require_topic(load.topic)
-    running = Bench(session.cluster, msgspec.structs.replace(load, partitions=count))
+    is_ours = await _make_topic(session, load)
+    # Names of its own: producers of others are not fenced, and what goes at the end was nobody else's.
+    prefix = f"eagleray-bench-{secrets.token_hex(4)}"
     try:
-        note(f"getting {load.producers} producers ready...")
+        return await _measure_topic(session, load, prefix, is_quiet=is_quiet)
+    finally:
+        await forget_ids(session, prefix)
+        if is_ours:
+            await session.cluster.admin.delete_topic(load.topic)
+
+
+async def _make_topic(session: Session, load: Load) -> bool:
+    """Make the topic; return whether it was not there, so that it goes again with the bench."""
+    try:
+        await session.cluster.admin.create_topic(load.topic, partitions=load.partitions)
+    except TopicExists:
+        return False
+    return True
+
+
+async def _measure_topic(session: Session, load: Load, prefix: str, *, is_quiet: bool) -> Report:
+    count = await session.require_topic(load.topic)
+    running = Bench(session.cluster, msgspec.structs.replace(load, partitions=count), prefix)
+    try:
+        note(f"getting {counted(load.producers, 'producer')} ready...")
         await running.prepare()
         display = asyncio.create_task(_show(running, is_quiet=is_quiet))
         try:

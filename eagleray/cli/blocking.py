@@ -12,7 +12,7 @@ from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.partitions.events import DescribeProducers, ProducerDescription, ProducersDescribed
 from eagleray.broker.transactions.events import TransactionDescription
-from eagleray.client.calls import Patience, call_patiently
+from eagleray.client.calls import RetryPolicy, call_with_retries
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
@@ -47,7 +47,7 @@ async def find_blocking(session: Session, topics: Iterable[str]) -> list[Blockin
     producers = await asyncio.gather(*(_open_in(session, partition) for partition in partitions))
     if not any(producers):
         return []
-    # Asked for last, so that what has begun meanwhile is not taken for one that nobody knows.
+    # Asked for last, so that what has begun meanwhile is not taken for one that no coordinator knows.
     known = await session.cluster.admin.list_transactions(states=("Ongoing", "PrepareCommit", "PrepareAbort"))
     return [
         _blocking(partition, found, known)
@@ -58,13 +58,13 @@ async def find_blocking(session: Session, topics: Iterable[str]) -> list[Blockin
 
 async def _open_in(session: Session, partition: TopicPartition) -> list[ProducerDescription]:
     runtime = session.cluster.runtime
-    reply: ProducersDescribed = await call_patiently(
+    reply: ProducersDescribed = await call_with_retries(
         runtime,
         lambda: runtime.view.leaders.get(partition, NO_NODE),
         f"describing the producers of {partition}",
         DescribeProducers,
         partition,
-        patience=Patience(),
+        retry_policy=RetryPolicy(),
     )
     return [producer for producer in reply.producers if producer.open_since_offset >= 0]
 

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import base64
+import asyncio
 import enum
-import string
-import sys
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.cli.complaints import Complaint
+from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Address, Connection, Name, examples
-from eagleray.cli.output import note
+from eagleray.cli.output import counted, note
+from eagleray.cli.printing import Printer, printer_for
+from eagleray.cli.record_format import HELP, Format, as_json, by_template
 from eagleray.cli.running import run
-from eagleray.client.consumer import AsyncConsumer
+from eagleray.cli.signals import Interrupted
+from eagleray.client.consumer.consumer import AsyncConsumer
+from eagleray.client.errors import EaglerayError
 from eagleray.client.types import ConsumerRecord
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
 
 _FOREVER_MS: Final = 24 * 60 * 60 * 1000
-_FIELDS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
-_ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\0": "\0"}
-
-Format = Callable[[ConsumerRecord], bytes]
+_COMMIT_S: Final = 10.0
 
 
 class Isolation(enum.StrEnum):
@@ -44,7 +42,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples(
             "eagleray consume orders --max 10",
             "eagleray consume orders --group audit --timeout 5",
-            "eagleray consume orders --from end --format '{partition}:{offset} {key}={value}\\n'",
+            "eagleray consume orders --from end --format '%p:%o %k=%v\\n'",
             "eagleray consume orders --isolation read_uncommitted --json",
         )
     )(consume)
@@ -54,7 +52,7 @@ def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.")],
     *,
     group: Annotated[
-        str | None, typer.Option("--group", help="Go on where this group is, and commit what was printed.")
+        str | None, typer.Option("--group", help="Share the topic with this group, and commit what was printed.")
     ] = None,
     start: Annotated[
         str | None,
@@ -68,55 +66,82 @@ def consume(
         float | None, typer.Option("--timeout", min=0, help="End after this many seconds without a record.")
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="Read this partition only.")] = None,
-    template: Annotated[
-        str | None, typer.Option("--format", help=f"What to print: text with {', '.join(f'{{{f}}}' for f in _FIELDS)}.")
-    ] = None,
+    template: Annotated[str | None, typer.Option("--format", help=HELP)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print each record as one line of JSON.")] = False,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Print the records of a topic; Ctrl-C ends it.
 
     Values are written as they are, each with a line's end behind it. With --group it goes on where the group's last
-    consumer ended; without, it begins with the first record.
+    consumer ended, and shares the partitions with the group's other consumers, unless --from or --partition says what
+    to read; it commits what was printed and no more: behind `| head -3`, three records. Without, it begins with the
+    first record.
     """
+    formatted = as_json if json else by_template("{value}\\n" if template is None else template)
+    begin = _parse_start(start)
     reading = Reading(
-        formatted=_as_json if json else _by_template("{value}\\n" if template is None else template),
+        formatted=formatted,
         limit=limit,
         timeout_ms=_FOREVER_MS if timeout is None else timeout * 1000,
         commits=group is not None,
+        printer=printer_for(is_exact=group is not None),
     )
-    seek = _parse_start(start)
 
     async def work(session: Session) -> None:
         count = await session.require_topic(topic, partition)
         numbers = range(count) if partition is None else (partition,)
         settings = {"group.id": group, "isolation.level": str(isolation)}
+        if isinstance(begin, int):
+            settings["auto.offset.reset"] = "none"
         async with session.cluster.consumer(config=settings) as consumer:
-            consumer.assign(TopicPartition(topic, number) for number in numbers)
-            seek(consumer)
+            if group is not None and start is None and partition is None:
+                await consumer.subscribe(topic)
+            else:
+                consumer.assign(TopicPartition(topic, number) for number in numbers)
+                await _seek(consumer, begin)
             await reading.run(consumer)
 
-    with suppress(KeyboardInterrupt):
+    try:
         run(Connection(name, address), work)
-    note(f"{reading.printed} records of {topic}")
+    except Interrupted:
+        _say_how_many(reading, topic)
+        raise
+    _say_how_many(reading, topic)
 
 
-def _parse_start(start: str | None) -> Callable[[AsyncConsumer], None]:
-    if start is None:
-        return lambda _: None
-    if start == "beginning":
-        return lambda consumer: consumer.seek_to_beginning()
-    if start == "end":
-        return lambda consumer: consumer.seek_to_end()
+def _say_how_many(reading: Reading, topic: str) -> None:
+    note(f"{counted(reading.printed, 'record')} of {topic}")
+
+
+def _parse_start(start: str | None) -> str | int | None:
+    if start in (None, "beginning", "end"):
+        return start
     if not start.isdecimal():
-        raise Complaint(f"--from is {start!r}; expected beginning, end or an offset such as 42.")
+        raise UsageError(f"--from is {start!r}; expected beginning, end or an offset such as 42.")
+    return int(start)
 
-    def seek_all(consumer: AsyncConsumer) -> None:
-        for name in consumer.assignment():
-            consumer.seek(name, int(start))
 
-    return seek_all
+async def _seek(consumer: AsyncConsumer, begin: str | int | None) -> None:
+    if begin == "beginning":
+        consumer.seek_to_beginning()
+    elif begin == "end":
+        consumer.seek_to_end()
+    elif isinstance(begin, int):
+        for partition in consumer.assignment():
+            consumer.seek(partition, begin)
+        await _require_offset(consumer, begin)
+
+
+async def _require_offset(consumer: AsyncConsumer, offset: int) -> None:
+    """Refuse an offset that some partition does not have; its end is one, where the next record will be."""
+    partitions = sorted(consumer.assignment())
+    starts, ends = await consumer.beginning_offsets(*partitions), await consumer.end_offsets(*partitions)
+    without = [each for each in partitions if not starts[each] <= offset <= ends[each]]
+    if without:
+        have = ", ".join(f"{each} has {starts[each]} to {ends[each]}" for each in without)
+        advice = "choose one of these, beginning or end" + ("" if len(partitions) == 1 else ", or one --partition")
+        raise UsageError(f"--from is {offset}, which is out of range: {have}; {advice}.")
 
 
 class Reading(msgspec.Struct, kw_only=True):
@@ -126,56 +151,41 @@ class Reading(msgspec.Struct, kw_only=True):
     limit: int | None
     timeout_ms: float
     commits: bool
-    printed: int = 0
+    printer: Printer
+
+    @property
+    def printed(self) -> int:
+        """How many records have got to the standard output."""
+        return self.printer.printed
 
     async def run(self, consumer: AsyncConsumer) -> None:
-        """Read, print, and have the group keep what was printed."""
+        """Read, print, and have the group keep what was printed, also of what was cut short."""
         while self.limit is None or self.printed < self.limit:
             left = None if self.limit is None else min(self.limit - self.printed, 500)
             records = await consumer.poll(self.timeout_ms, left)
             if not records:
                 return
-            sys.stdout.buffer.write(b"".join(map(self.formatted, records)))
-            sys.stdout.buffer.flush()
-            self.printed += len(records)
-            if self.commits:
-                await consumer.commit()
+            before = self.printed
+            try:
+                await self.printer.write([self.formatted(record) for record in records])
+                # Behind the last record there may be markers, which the positions are behind as well.
+                await self._commit(consumer, consumer.positions())
+            except (OSError, asyncio.CancelledError):
+                await self._commit_last(consumer, records[: self.printed - before])
+                raise
+
+    async def _commit(self, consumer: AsyncConsumer, offsets: dict[TopicPartition, int]) -> None:
+        if self.commits and offsets:
+            await consumer.commit(offsets)
+
+    async def _commit_last(self, consumer: AsyncConsumer, printed: Sequence[ConsumerRecord]) -> None:
+        try:
+            async with asyncio.timeout(_COMMIT_S):
+                await self._commit(consumer, offsets_behind(printed))
+        except (EaglerayError, TimeoutError) as error:
+            note(f"the last {counted(len(printed), 'record')} may be read again: they were not committed ({error})")
 
 
-def _by_template(template: str) -> Format:
-    """Return what makes bytes of a record; keys and values go through as they are, whatever they hold."""
-    for escape, character in _ESCAPES.items():
-        template = template.replace(escape, character)
-    try:
-        parts = [(text.encode(), field) for text, field, _, _ in string.Formatter().parse(template)]
-    except ValueError as error:
-        raise Complaint(f"--format is {template!r}: {error}.") from None
-    for _, field in parts:
-        if field is not None and field not in _FIELDS:
-            raise Complaint(f"--format has {{{field}}}; expected some of {', '.join(_FIELDS)}.")
-
-    def formatted(record: ConsumerRecord) -> bytes:
-        return b"".join(text + (b"" if field is None else _as_bytes(getattr(record, field))) for text, field in parts)
-
-    return formatted
-
-
-def _as_bytes(value: bytes | str | int | None) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    return b"" if value is None else str(value).encode()
-
-
-def _as_json(record: ConsumerRecord) -> bytes:
-    shown: dict[str, Any] = {name: getattr(record, name) for name in _FIELDS[:4]}
-    shown |= _json_bytes("key", record.key) | _json_bytes("value", record.value)
-    shown["headers"] = [{"name": name} | _json_bytes("value", value) for name, value in record.headers]
-    return msgspec.json.encode(shown) + b"\n"
-
-
-def _json_bytes(name: str, value: bytes | None) -> dict[str, str | None]:
-    """Text where it is text, base64 under a name of its own where it is not."""
-    try:
-        return {name: None if value is None else value.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value or b"").decode()}
+def offsets_behind(records: Iterable[ConsumerRecord]) -> dict[TopicPartition, int]:
+    """The offset behind the last record of each partition."""
+    return {TopicPartition(record.topic, record.partition): record.offset + 1 for record in records}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eagleray.cli.complaints import Complaint
+from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Address, Connection, Name, examples
 from eagleray.cli.running import run
 
@@ -22,18 +22,21 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=examples("eagleray contact /etc/eagleray/contact"))(contact)
 
 
-def contact(file: File, *, name: Name = "default", address: Address = None) -> None:
-    """Write a file with which Spark reaches the cluster from outside of Ray: its option `contact` takes it.
+def contact(file: File, *, name: Name = "", address: Address = None) -> None:
+    """Write a file with which programs reach the cluster from outside of Ray.
+
+    `eagleray.connect(address=FILE)`, --address of other commands and Spark's option `contact` take it.
 
     The file is a secret: it holds the cluster's token.
     """
-    _write(file, run(Connection(name, address), _encoded))
-    typer.echo(f"wrote {file}: keep it secret, it holds the token of cluster {name!r}.")
+    found, data = run(Connection(name, address), _encoded)
+    _write(file, data)
+    typer.echo(f"wrote {file}: keep it secret, it holds the token of cluster {found!r}.")
 
 
-async def _encoded(session: Session) -> bytes:
-    assert session.contact is not None
-    return session.contact.without_topics().encode()
+async def _encoded(session: Session) -> tuple[str, bytes]:
+    assert session.credentials is not None
+    return session.name, session.credentials.without_topics().encode()
 
 
 def _write(path: str, data: bytes) -> None:
@@ -44,4 +47,4 @@ def _write(path: str, data: bytes) -> None:
             os.fchmod(descriptor, 0o600)
             file.write(data)
     except OSError as error:
-        raise Complaint(f"cannot write {path}: {error.strerror}; choose a file that you may write.") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}; choose a file that you may write.") from None

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eagleray.cli.options import Address, Connection, Json, Name, examples
-from eagleray.cli.output import note, print_json, print_table
+from eagleray.cli.options import Address, Connection, Json, Name, Yes, examples
+from eagleray.cli.output import counted, note, print_json, print_table
 from eagleray.cli.running import run
-from eagleray.client.descriptions import GroupOffset
+from eagleray.client.admin.descriptions import GroupOffset
 from eagleray.client.errors import GroupNotFound
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group.")]
 
 
 @app.command("list", epilog=examples("eagleray group list"))
-def list_groups(*, json: Json = False, name: Name = "default", address: Address = None) -> None:
+def list_groups(*, json: Json = False, name: Name = "", address: Address = None) -> None:
     """List the groups that have committed offsets."""
 
     async def work(session: Session) -> list[str]:
@@ -35,7 +35,7 @@ def list_groups(*, json: Json = False, name: Name = "default", address: Address 
 
 
 @app.command(epilog=examples("eagleray group describe audit", "eagleray group describe audit --json"))
-def describe(group: Group, *, json: Json = False, name: Name = "default", address: Address = None) -> None:
+def describe(group: Group, *, json: Json = False, name: Name = "", address: Address = None) -> None:
     """Show how far a group has come in each partition, and how many offsets are left for it (its lag)."""
 
     async def work(session: Session) -> list[GroupOffset]:
@@ -67,13 +67,21 @@ async def _require(session: Session, group: str) -> None:
         raise GroupNotFound(f"there is no group {group!r}; `eagleray group list` shows those there are.")
 
 
-@app.command(epilog=examples("eagleray group delete audit"))
-def delete(group: Group, name: Name = "default", address: Address = None) -> None:
+@app.command(epilog=examples("eagleray group delete audit", "eagleray group delete audit --yes"))
+def delete(group: Group, *, yes: Yes = False, name: Name = "", address: Address = None) -> None:
     """Have the cluster forget a group and all its offsets."""
+
+    async def look(session: Session) -> int:
+        await _require(session, group)
+        return len(await session.cluster.admin.describe_group(group))
 
     async def work(session: Session) -> None:
         await _require(session, group)
         await session.cluster.admin.delete_group(group)
 
-    run(Connection(name, address), work)
+    connection = Connection(name, address)
+    if not yes:
+        offsets = counted(run(connection, look), "partition")
+        typer.confirm(f"Delete group {group} with its offsets in {offsets}?", abort=True, err=True)
+    run(connection, work)
     note(f"deleted group {group}")

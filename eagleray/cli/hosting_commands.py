@@ -5,22 +5,32 @@ from __future__ import annotations
 import enum
 import os
 import socket
-from typing import Annotated, Final, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 import typer
 
+from eagleray import cluster_records as records
 from eagleray.actors.ports import PortRange
 from eagleray.actors.settings import check_settings
-from eagleray.cli import background, records
-from eagleray.cli.complaints import Complaint
-from eagleray.cli.options import Address, Connection, Name, Settings, examples, settings_of
+from eagleray.cli import background
+from eagleray.cli.errors import UsageError
+from eagleray.cli.options import Address, Connection, Name, NewName, Settings, examples, settings_of
 from eagleray.cli.output import note
-from eagleray.cli.running import prepare_ray, run
+from eagleray.cli.running import prepare_ray, prepare_to_join, run
+from eagleray.location import COMMAND
+
+if TYPE_CHECKING:
+    from eagleray.cli.session import Session
 
 _STOP_S: Final = 60.0
 _HOST: Final = "127.0.0.1"
 _PORT: Final = 9092
+_MANY_CORES: Final = 8
+"""From so many on, roles in processes of their own cost little beside what they gain."""
 
 
 class Layout(enum.StrEnum):
@@ -134,8 +144,11 @@ def start(
     advertise: Advertise = None,
     node_ports: NodePorts = None,
     layout: Annotated[
-        Layout, typer.Option("--layout", help="Each role a process of its own, or all roles in one per core.")
-    ] = Layout.SEPARATE,
+        Layout | None,
+        typer.Option(
+            "--layout", help="Each role a process of its own, or all roles in one per core.", show_default="separate"
+        ),
+    ] = None,
     leaders: Leaders = None,
     coordinators: Coordinators = None,
     machines: Machines = None,
@@ -147,7 +160,7 @@ def start(
     unless_running: Annotated[
         bool, typer.Option("--unless-running", help="Leave a cluster of this name alone that runs, and succeed.")
     ] = False,
-    name: Name = "default",
+    name: NewName = "default",
     address: Address = None,
 ) -> None:
     """Start a cluster, and run it until Ctrl-C.
@@ -157,14 +170,17 @@ def start(
 
     With --machines it is on several nodes of the Ray cluster, this one first, and each keeps its part in --data-dir on
     its own disk.
+
+    Once it runs, Ctrl-C, SIGTERM and a closed terminal stop it in good order, with exit code 0; before that, and in all
+    other commands, the exit code is 128 + the signal. A second signal ends it at once.
     """
     request = StartRequest(
         connection=Connection(name, address),
         listen=listen,
         advertise=advertise,
         node_ports=node_ports,
-        data_dir=os.path.abspath(data_dir),
-        layout=str(layout),
+        data_dir=_data_dir(data_dir),
+        layout=str(layout or Layout.SEPARATE),
         leaders=leaders,
         coordinators=coordinators,
         machines=_machines(machines),
@@ -173,10 +189,25 @@ def start(
         settings=settings_of(config) | ({} if flush is None else {"flush": str(flush)}),
         unless_running=unless_running,
     )
-    _start(request, detach=detach)
+    with _new_directory(request.data_dir):
+        _start(request, detach=detach, hints=layout is None)
 
 
-def _start(request: StartRequest, *, detach: bool) -> None:
+@contextmanager
+def _new_directory(data_dir: str) -> Iterator[None]:
+    """Where a start fails, leave no directory behind that was not there before and holds nothing."""
+    paths = [Path(data_dir), *Path(data_dir).parents]
+    missing = [path for path in paths if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in missing:
+            with suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def _start(request: StartRequest, *, detach: bool, hints: bool) -> None:
     name, address = request.connection.name, request.connection.address
     running = kept_here(name) if address is None else None
     if request.unless_running and running is not None:
@@ -184,15 +215,32 @@ def _start(request: StartRequest, *, detach: bool) -> None:
         return
     if not (request.unless_running and address):
         check(request)
+    if hints:
+        _hint_at_layout(request.data_dir)
     if detach and address is None:
-        print_ready(background.start(request, background.command_of(request)))
+        print_ready(background.start(request, background.command_of(request), starting))
         note(f"cluster {name} runs in the background; `eagleray stop --name {name}` ends it")
         return
     prepare_ray(address)
     # Ray takes a second to load, and what was checked so far needs none of it.
     from eagleray.cli import hosting  # noqa: PLC0415
 
-    hosting.host(request, print_ready, detach=detach)
+    hosting.host(request, print_ready, starting, detach=detach)
+
+
+def starting(what: str) -> None:
+    """Say on the standard error what a start is doing."""
+    note(f"{background.PROGRESS}{what}")
+
+
+def _hint_at_layout(data_dir: str) -> None:
+    """Say once, when a cluster is new, that a small machine has more of the other layout."""
+    cores = len(os.sched_getaffinity(0))
+    is_new = not os.path.exists(os.path.join(data_dir, "nodes")) and not os.path.exists(
+        os.path.join(data_dir, "machines")
+    )
+    if cores < _MANY_CORES and is_new:
+        note(f"this machine has {cores} cores: `--layout colocated` halves start-up and memory")
 
 
 def print_ready(bootstrap: str) -> None:
@@ -203,15 +251,14 @@ def print_ready(bootstrap: str) -> None:
 
 def kept_here(name: str) -> records.ClusterRecord | None:
     """The cluster of this name that a process on this machine keeps."""
-    running = records.load(name)
-    return running if running is not None and running.keeper_pid else None
+    return next((record for record in records.named(name) if record.keeper_pid), None)
 
 
 def check(request: StartRequest) -> None:
     """Complain now about what would go wrong in some other process later."""
     running = kept_here(request.connection.name)
     if running is not None:
-        raise Complaint(
+        raise UsageError(
             f"a cluster named {running.name!r} runs already (pid {running.keeper_pid}, {running.data_dir}); "
             f"end it with `eagleray stop --name {running.name}`, or choose another --name."
         )
@@ -228,7 +275,7 @@ def _machines(text: str | None) -> int | Literal["all"] | None:
     if text == "all":
         return "all"
     if not text.isdecimal() or int(text) < 1:
-        raise Complaint(f"--machines is {text!r}; expected a number from 1 on, or all.")
+        raise UsageError(f"--machines is {text!r}; expected a number from 1 on, or all.")
     return int(text)
 
 
@@ -250,47 +297,73 @@ def ports_of(request: StartRequest) -> PortRange | None:
     try:
         return None if request.node_ports is None else PortRange.parse(request.node_ports)
     except ValueError as error:
-        raise Complaint(f"--node-ports: {error}.") from None
+        raise UsageError(f"--node-ports: {error}.") from None
 
 
 def _check_port(listen: str) -> None:
     host, separator, port = listen.rpartition(":")
     if not separator or not host or not port.isdecimal() or int(port) > 65_535:
-        raise Complaint(f"--listen is {listen!r}; expected HOST:PORT, for example 127.0.0.1:9092.")
+        raise UsageError(f"--listen is {listen!r}; expected HOST:PORT, for example 127.0.0.1:9092.")
     try:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, int(port)))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise Complaint(f"cannot listen at {listen} ({reason}); choose another --listen, or end who has it.") from None
+    except (OSError, TypeError) as error:
+        # Python raises the second where the host cannot be a name, with an empty part beside one that is not ASCII.
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot listen at {listen} ({reason}); choose another --listen, or end who has it.") from None
+
+
+def _data_dir(text: str) -> str:
+    """The whole path; without any text it would be the working directory, which is never what was meant."""
+    if not text.strip():
+        raise UsageError("--data-dir is empty; expected the directory in which the cluster keeps its records.")
+    return os.path.abspath(text)
 
 
 def _check_directory(data_dir: str) -> None:
     try:
         os.makedirs(data_dir, exist_ok=True)
     except OSError as error:
-        raise Complaint(f"cannot make the data directory {data_dir} ({error.strerror}); choose another.") from None
+        raise UsageError(f"cannot make the data directory {data_dir} ({error.strerror}); choose another.") from None
     if not os.access(data_dir, os.W_OK | os.X_OK):
-        raise Complaint(f"the data directory {data_dir} is not writable for this user; choose another.")
+        raise UsageError(f"the data directory {data_dir} is not writable for this user; choose another.")
     holder = background.locked_by(data_dir)
     if holder is not None:
-        raise Complaint(
+        raise UsageError(
             f"the data directory {data_dir} is in use by a running cluster ({holder} is locked); "
             "stop that one first, or choose another --data-dir."
         )
 
 
-def stop(name: Name = "default", address: Address = None) -> None:
+def stop(name: Name = "", address: Address = None) -> None:
     """Stop a cluster in good order; its data stay where they are."""
     connection = Connection(name, address)
-    record = records.load(name)
-    if record is not None and record.keeper_pid and address in (None, record.address):
-        if not records.end_keeper(record, _STOP_S):
-            raise Complaint(
-                f"process {record.keeper_pid}, which keeps cluster {name!r}, has not ended in {_STOP_S:g} s."
-            )
+    record = _keeper_of(connection)
+    if record is None:
+        stopped, at = run(connection, _stop)
+    elif records.end_keeper(record, _STOP_S):
+        stopped, at = record.name, record.address
     else:
-        run(connection, lambda session: session.stop())
-    records.remove(name)
-    note(f"stopped cluster {name}")
+        raise UsageError(
+            f"process {record.keeper_pid}, which keeps cluster {record.name!r}, has not ended in {_STOP_S:g} s."
+        )
+    records.remove(stopped, at)
+    note(f"stopped cluster {stopped}")
+
+
+def _keeper_of(connection: Connection) -> records.ClusterRecord | None:
+    """The record of the cluster that is meant, where a process of this machine keeps it: the Ray cluster ends too."""
+    name = connection.name or None
+    if not any(record.keeper_pid and name in (None, record.name) for record in records.load_all()):
+        return None
+    prepare_to_join(connection)
+    from eagleray.locating import locate  # noqa: PLC0415 - loads Ray
+
+    location = locate(name, connection.address, COMMAND)
+    return None if location.credentials is not None else records.kept(location.name, location.address)
+
+
+async def _stop(session: Session) -> tuple[str, str]:
+    await session.stop()
+    return session.name, session.address

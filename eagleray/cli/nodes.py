@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from eagleray.cli.complaints import Complaint
+from eagleray.cli.errors import UsageError
+from eagleray.cli.machine_names import machine_names
 from eagleray.cli.options import Address, Connection, Json, Name, examples
-from eagleray.cli.output import note, print_json, print_table
+from eagleray.cli.output import counted, note, print_json, print_table
 from eagleray.cli.running import run
-from eagleray.client.descriptions import NodeDescription
+from eagleray.client.admin.descriptions import NodeDescription
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
@@ -24,16 +25,15 @@ app = typer.Typer(
 
 Node = Annotated[str, typer.Argument(metavar="NODE|MACHINE", help="The id of a node, or a machine with all its nodes.")]
 _LOOK_S: Final = 0.2
+_ALONE: Final = ""
+"""What a cluster on one machine calls it."""
 
 
 @app.command("list", epilog=examples("eagleray node list", "eagleray node list --json"))
-def list_nodes(*, json: Json = False, name: Name = "default", address: Address = None) -> None:
+def list_nodes(*, json: Json = False, name: Name = "", address: Address = None) -> None:
     """List the nodes: machine and roles, whether each is there, and how many partitions it leads and keeps."""
 
-    async def work(session: Session) -> list[NodeDescription]:
-        return await session.cluster.admin.list_nodes()
-
-    nodes = run(Connection(name, address), work)
+    nodes = run(Connection(name, address), _named_nodes)
     if json:
         print_json(msgspec.to_builtins(nodes))
         return
@@ -60,7 +60,7 @@ def add(
     wait: Annotated[
         float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait until it has joined Ray.")
     ] = 0.0,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Let the cluster have nodes on one machine more, while it runs.
@@ -83,7 +83,7 @@ def drain(
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="With --wait: for how long.")
     ] = None,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Move all partitions away from a node, or a machine, so that it can be switched off.
@@ -94,54 +94,69 @@ def drain(
 
     async def work(session: Session) -> None:
         meant = await _meant(session, node)
-        count = await session.cluster.admin.drain_node(meant)
-        note(f"{_partitions(count)} on the way from {_named(meant)} to others")
+        if meant.target == _ALONE:
+            raise UsageError(
+                f"{meant.named} is the only one, and its partitions have nowhere to go; only a cluster on 3 or more "
+                "machines can have another. Start one with `--machines 3` and another data directory."
+            )
+        count = await session.cluster.admin.drain_node(meant.target)
+        note(f"{_are(count)} on the way from {meant.named} to others")
         if wait:
             await _until_empty(session, meant, timeout)
-            note(f"nothing is left on {_named(meant)}")
+            note(f"nothing is left on {meant.named}")
 
     run(Connection(name, address), work)
 
 
 @app.command(epilog=examples("eagleray node undrain 100"))
-def undrain(node: Node, *, name: Name = "default", address: Address = None) -> None:
+def undrain(node: Node, *, name: Name = "", address: Address = None) -> None:
     """Let a node, or a machine, have partitions again: new ones, for the old do not come back by themselves."""
 
-    async def work(session: Session) -> int | str:
+    async def work(session: Session) -> Meant:
         meant = await _meant(session, node)
-        await session.cluster.admin.undrain_node(meant)
+        await session.cluster.admin.undrain_node(meant.target)
         return meant
 
-    note(f"{_named(run(Connection(name, address), work))} may have partitions again")
+    note(f"{run(Connection(name, address), work).named} may have partitions again")
 
 
-async def _meant(session: Session, text: str) -> int | str:
-    """Find out whether a node or a machine is meant."""
+class Meant(msgspec.Struct, frozen=True):
+    """A node, or a machine with all its nodes, as the admin calls it and as it was printed."""
+
+    target: int | str
+    named: str
+
+
+async def _named_nodes(session: Session) -> list[NodeDescription]:
+    """The nodes, each with the name of its machine that commands print and take."""
     nodes = await session.cluster.admin.list_nodes()
+    machines = machine_names(session.cluster.runtime.view.image)
+    return [msgspec.structs.replace(node, machine=machines.get(node.node_id) or "") for node in nodes]
+
+
+async def _meant(session: Session, text: str) -> Meant:
+    """Find out whether a node or a machine is meant."""
+    nodes = await _named_nodes(session)
+    plan = session.cluster.runtime.view.image.plan
     if text.isdecimal() and any(node.node_id == int(text) for node in nodes):
-        return int(text)
-    if text and any(node.machine == text for node in nodes):
-        return text
-    raise Complaint(f"there is no node or machine {text!r}; `eagleray node list` shows those there are.")
+        return Meant(int(text), f"node {int(text)}")
+    for node in nodes:
+        if text and node.machine == text:
+            return Meant(plan[node.node_id].machine, f"machine {text}")
+    raise UsageError(f"there is no node or machine {text!r}; `eagleray node list` shows those there are.")
 
 
-async def _until_empty(session: Session, meant: int | str, timeout_s: float | None) -> None:
+async def _until_empty(session: Session, meant: Meant, timeout_s: float | None) -> None:
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     told = 0
-    while left := await session.cluster.admin.kept_by(meant):
+    while left := await session.cluster.admin.kept_by(meant.target):
         if deadline_s is not None and time.monotonic() >= deadline_s:
-            raise Complaint(
-                f"{_partitions(len(left))} still on {_named(meant)} after {timeout_s:g} s; they go on moving."
-            )
+            raise UsageError(f"{_are(len(left))} still on {meant.named} after {timeout_s:g} s; they go on moving.")
         if told not in (0, len(left)):
-            note(f"{_partitions(len(left))} left there")
+            note(f"{_are(len(left))} left there")
         told = len(left)
         await asyncio.sleep(_LOOK_S)
 
 
-def _named(meant: int | str) -> str:
-    return f"node {meant}" if isinstance(meant, int) else f"machine {meant}"
-
-
-def _partitions(count: int) -> str:
-    return "1 partition is" if count == 1 else f"{count} partitions are"
+def _are(count: int) -> str:
+    return f"{counted(count, 'partition')} {'is' if count == 1 else 'are'}"

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 import typer
 
-from eagleray.cli.complaints import Complaint
+from eagleray.cli.errors import UsageError
+from eagleray.client.errors import InvalidArgument
+from eagleray.location import EXPECTED_NAME, check_name
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-Name = Annotated[str, typer.Option("--name", help="The name of the Eagleray cluster.", rich_help_panel="Connection")]
+Name = Annotated[
+    str,
+    typer.Option(
+        "--name",
+        help="The name of the Eagleray cluster.",
+        show_default="the only one that there is",
+        rich_help_panel="Connection",
+    ),
+]
+NewName = Annotated[
+    str, typer.Option("--name", help="The name that the cluster gets or has.", rich_help_panel="Connection")
+]
 Address = Annotated[
     str | None,
     typer.Option(
         "--address",
         envvar=["EAGLERAY_ADDRESS", "RAY_ADDRESS"],
-        help="The Ray cluster: HOST:PORT or auto. Without it: the one that `eagleray start` ran on this machine.",
+        help="The Ray cluster, HOST:PORT or auto, or a contact file. Without it: what was started on this machine.",
         rich_help_panel="Connection",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--config", metavar="KEY=VALUE", help="A setting; repeat it for more.")
 ]
@@ -32,14 +43,16 @@ Settings = Annotated[
 class Connection(msgspec.Struct, frozen=True):
     """Which cluster a command is about."""
 
-    name: str
+    name: str = ""
+    """Empty for the only one that there is."""
+
     address: str | None = None
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise Complaint(
-                f"--name is {self.name!r}; expected up to 64 letters, digits, dots, dashes and underscores."
-            )
+        try:
+            check_name(self.name or None)
+        except InvalidArgument:
+            raise UsageError(f"--name is {self.name!r}; expected {EXPECTED_NAME}.") from None
 
 
 def settings_of(pairs: Iterable[str] | None) -> dict[str, str]:
@@ -48,7 +61,7 @@ def settings_of(pairs: Iterable[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise Complaint(f"--config is {pair!r}; expected KEY=VALUE, for example retention.ms=86400000.")
+            raise UsageError(f"--config is {pair!r}; expected KEY=VALUE, for example retention.ms=86400000.")
         settings[key.strip()] = value.strip()
     return settings
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import select
 import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from eagleray.cli.complaints import Complaint
+from eagleray.cli.errors import UsageError, line_for, message_of
+from eagleray.cli.one_transaction import OneTransaction
 from eagleray.cli.options import Address, Connection, Name, examples
-from eagleray.cli.output import note
+from eagleray.cli.output import capitalized, counted, note
 from eagleray.cli.running import run
+from eagleray.cli.signals import stop_signals
+from eagleray.cli.transaction_outcome import Outcome, State
 from eagleray.client.errors import EaglerayError
-from eagleray.client.producer import AsyncProducer
+from eagleray.client.producer.producer import AsyncProducer
 from eagleray.client.types import RecordMetadata
 
 if TYPE_CHECKING:
@@ -60,30 +65,61 @@ def produce(
     ] = None,
     compression: Annotated[Compression, typer.Option("--compression", help="The codec.")] = Compression.NONE,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="Write to this partition only.")] = None,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Write the lines of the standard input as records.
 
-    With --transactional-id all of them become visible at once when the input ends, or, after Ctrl-C or an error, none.
+    With --transactional-id all of them become visible at once when the input ends, or, after Ctrl-C or an error before
+    that, none. What it says at its end is what happened.
     """
     if key_separator == "":
-        raise Complaint("--key-separator is empty; expected what stands between key and value, for example ':'.")
+        raise UsageError("--key-separator is empty; expected what stands between key and value, for example ':'.")
     lines = Lines(topic, partition, key_separator)
+
+    outcome = None if transactional_id is None else Outcome(transactional_id)
 
     async def work(session: Session) -> None:
         await session.require_topic(topic, partition)
         settings = {"transactional.id": transactional_id, "compression.type": str(compression), "linger.ms": 5}
         async with session.cluster.producer(settings) as producer:
-            await (lines.send_all(producer) if transactional_id is None else lines.send_in_transaction(producer))
+            if outcome is None:
+                await lines.send_all(producer)
+            else:
+                await OneTransaction(session, producer, outcome).run(partial(lines.send_all, producer))
+
+    def say_what_is_left() -> None:
+        typer.echo(f"error: {_interrupted(lines, None if outcome is None else outcome.given_up())}", err=True)
 
     try:
-        run(Connection(name, address), work)
-    except KeyboardInterrupt:
-        left = "the records before may have been written" if transactional_id is None else "nothing was committed"
-        raise Complaint(f"interrupted after {lines.sent} records; {left}.") from None
-    outcome = "" if transactional_id is None else f" in one transaction of {transactional_id}, committed"
-    note(f"{lines.sent} records to {topic}{outcome}")
+        with stop_signals.at_once(say_what_is_left):
+            run(Connection(name, address), work)
+    except KeyboardInterrupt as interrupt:
+        if outcome is None or not outcome.is_committed:
+            raise UsageError(_interrupted(lines, outcome)) from interrupt
+    except EaglerayError as error:
+        line = None if outcome is None else _failed(error, outcome)
+        if line is None:
+            raise
+        raise UsageError(line) from error
+    ending = "" if transactional_id is None else f" in one transaction of {transactional_id}, committed"
+    note(f"{counted(lines.sent, 'record')} to {topic}{ending}")
+
+
+def _failed(error: EaglerayError, outcome: Outcome) -> str | None:
+    """Say what an error has left behind; None where the error itself says enough."""
+    match outcome.state:
+        case State.UNKNOWN:
+            # Advice to run the command again would write the records twice, if they were committed.
+            return f"{message_of(error)} {capitalized(outcome.sentence)}."
+        case State.LEFT_OPEN | State.FENCED | State.FENCED_COMMITTING:
+            return f"{line_for(error)} {capitalized(outcome.sentence)}."
+    return None
+
+
+def _interrupted(lines: Lines, outcome: Outcome | None) -> str:
+    left = lines.left if outcome is None else outcome.sentence
+    return f"interrupted after {counted(lines.sent, 'record')}; {left}."
 
 
 class Lines:
@@ -91,15 +127,19 @@ class Lines:
 
     def __init__(self, topic: str, partition: int | None, key_separator: str | None) -> None:
         self.sent = 0
+        self._acknowledged = 0
         self._topic = topic
         self._partition = partition
         self._separator = None if key_separator is None else key_separator.encode()
         self._failure: EaglerayError | None = None
 
-    async def send_in_transaction(self, producer: AsyncProducer) -> None:
-        """Send all, then commit; whatever goes wrong aborts."""
-        async with producer.transaction():
-            await self.send_all(producer)
+    @property
+    def left(self) -> str:
+        """Say what is known of the records that were sent outside of a transaction."""
+        if self._acknowledged == self.sent:
+            return "all of them were written" if self.sent else "nothing was written"
+        unknown = counted(self.sent - self._acknowledged, "other")
+        return f"{self._acknowledged} of them were written, and the {unknown} may have been"
 
     async def send_all(self, producer: AsyncProducer) -> None:
         """Send all, and see them acknowledged."""
@@ -116,10 +156,13 @@ class Lines:
             return None, line
         key, separator, value = line.partition(self._separator)
         if not separator:
-            raise Complaint(f"line {self.sent + 1} has no {self._separator.decode()!r}; expected KEY, that, and VALUE.")
+            raise UsageError(
+                f"line {self.sent + 1} has no {self._separator.decode()!r}; expected KEY, that, and VALUE."
+            )
         return key, value
 
     def _on_delivery(self, _: RecordMetadata | None, error: EaglerayError | None) -> None:
+        self._acknowledged += error is None
         self._failure = self._failure or error
 
     def _raise_failure(self) -> None:
@@ -132,10 +175,22 @@ def stdin_source() -> Any:  # noqa: ANN401 - whatever can be read
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
 
 
+def _read_chunk(source: Any) -> bytes:  # noqa: ANN401 - whatever can be read
+    """Wait for bytes; none are the end of the input.
+
+    A source that another process has made non-blocking, as terminals and pipes may be, reads None when it is empty.
+    """
+    while (chunk := source.read(_CHUNK_BYTES)) is None:
+        readable = select.poll()
+        readable.register(source.fileno(), select.POLLIN)
+        readable.poll()
+    return bytes(chunk)
+
+
 async def stdin_lines() -> AsyncIterator[bytes]:
     """Yield the lines of the standard input, without their ends.
 
-    Read by a thread that nobody waits for: a terminal may never say anything more.
+    Read by a thread that is not waited for: a terminal may never say anything more.
     """
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes | Exception] = asyncio.Queue()
@@ -146,8 +201,8 @@ async def stdin_lines() -> AsyncIterator[bytes]:
         chunk: bytes | Exception = b"?"
         while chunk and isinstance(chunk, bytes):
             try:
-                chunk = source.read(_CHUNK_BYTES) or b""
-            except Exception as error:  # noqa: BLE001 - whoever waits for lines is told
+                chunk = _read_chunk(source)
+            except Exception as error:  # noqa: BLE001 - the reader of lines is told
                 chunk = error
             with suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(chunks.put_nowait, chunk)

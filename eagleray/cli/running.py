@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from eagleray.cli import records
+from eagleray import cluster_records
 from eagleray.cli.options import Connection
+from eagleray.cli.signals import stop_signals
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
@@ -32,12 +32,20 @@ def run(connection: Connection, work: Callable[[Session], Awaitable[Result]]) ->
 
 def prepare_to_join(connection: Connection) -> None:
     """Tell Ray, before it is loaded, what it has to know of the cluster that a command is about."""
-    record = records.load(connection.name)
-    address = connection.address or (record.address if record is not None else "")
-    prepare_ray(address)
-    if record is not None and record.address == address and record.ray_auth_mode:
+    record = _record_of(connection)
+    prepare_ray(record.address if record is not None else connection.address or "")
+    if record is not None and record.ray_auth_mode:
         # Ray wants to be told whether a cluster with an address asks for its token; which one, it knows.
         os.environ.setdefault("RAY_AUTH_MODE", record.ray_auth_mode)
+
+
+def _record_of(connection: Connection) -> cluster_records.ClusterRecord | None:
+    if not connection.address:
+        return cluster_records.meant_by(connection.name or None)
+    return next(
+        (each for each in cluster_records.load_all() if cluster_records.is_same_ray(each.address, connection.address)),
+        None,
+    )
 
 
 def prepare_ray(address: str | None) -> None:
@@ -48,26 +56,25 @@ def prepare_ray(address: str | None) -> None:
 
 
 def run_until_stopped(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run on a loop of its own; SIGINT and SIGTERM cancel the work and raise KeyboardInterrupt once it has ended."""
-    is_stopped = False
+    """Run on a loop of its own; a signal to stop cancels the work, and raises Interrupted once it has ended."""
 
     async def main() -> Result:
-        task = asyncio.current_task()
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
 
         def stop() -> None:
-            nonlocal is_stopped
-            is_stopped = True
-            task.cancel()
+            loop.call_soon_threadsafe(task.cancel)
 
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop)
-        return await work
+        with stop_signals.stopping(stop):
+            return await work
 
-    try:
-        return asyncio.run(main())
-    except asyncio.CancelledError:
-        if not is_stopped:
-            raise
-        raise KeyboardInterrupt from None
+    with stop_signals.taken():
+        try:
+            stop_signals.check()
+            return asyncio.run(main())
+        except asyncio.CancelledError:
+            if stop_signals.first is None:
+                raise
+            raise stop_signals.interrupted() from None
+        finally:
+            work.close()

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import ray
 
-from eagleray.actors.contact import Contact
+from eagleray.actors.cluster_credentials import ClusterCredentials
 from eagleray.actors.embedded_ray import EmbeddedRay
-from eagleray.actors.finding import ClusterNotFound, find_cluster
 from eagleray.actors.growing import add_machine
-from eagleray.actors.lanes.peers import Lane, Unanswered
+from eagleray.actors.lanes.peers import Lane
 from eagleray.actors.machines import CannotAdd
 from eagleray.actors.starting import describe_nodes, stop_cluster
 from eagleray.actors.supervision import actor_name
-from eagleray.cli import records
-from eagleray.cli.complaints import Complaint
+from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Connection
 from eagleray.client.cluster import AsyncCluster
-from eagleray.client.errors import TopicNotFound
-from eagleray.connecting import join_ray, open_client
+from eagleray.client.errors import NodeUnreachable, NotConnected, TopicNotFound
+from eagleray.connecting import check_lane, find, join_ray, open_client, open_located
+from eagleray.locating import Location, check_ray, locate
+from eagleray.location import COMMAND
 
 _log = logging.getLogger(__name__)
 
-_REACH_S: Final = 3.0
 _FIND_S: Final = 15.0
 
 # It says with every command that it is switched on.
@@ -38,30 +37,41 @@ logging.getLogger("ray._private.authentication.authentication_token_setup").setL
 class Session:
     """A connection to a running cluster.
 
-    Owns: nothing. Whoever opened it closes the cluster's clients and lanes.
+    Owns: nothing. The caller that opened it closes the cluster's clients and lanes.
     """
 
-    def __init__(self, name: str, cluster: AsyncCluster, address: str = "", contact: Contact | None = None) -> None:
+    def __init__(
+        self, name: str, cluster: AsyncCluster, address: str = "", credentials: ClusterCredentials | None = None
+    ) -> None:
         self.name = name
         self.cluster = cluster
         self.address = address
-        self.contact = contact
+        self.credentials = credentials
+
+    def _require_ray(self) -> None:
+        if not self.address:
+            raise UsageError(
+                "this needs Ray, and a contact file does not lead there; give --address HOST:PORT of its head."
+            )
 
     async def nodes(self) -> list[dict[str, Any]]:
         """What each node says about itself, and what Ray says about its actor."""
+        self._require_ray()
         described = await describe_nodes(self.name, self.cluster.runtime.view.image)
         actors = await asyncio.to_thread(_actors)
         return [node | actors.get((actor_name(node["node_id"]), node.get("pid", 0)), {}) for node in described]
 
     async def add_machine(self, address: str, *, wait_s: float) -> tuple[int, ...]:
         """Let the cluster have nodes on one Ray node more; return their ids."""
+        self._require_ray()
         try:
             return await add_machine(self.name, address, wait_s=wait_s)
         except CannotAdd as error:
-            raise Complaint(f"{error}.") from error
+            raise UsageError(f"{error}.") from error
 
     async def stop(self) -> None:
         """Stop the cluster in good order, with every node that it has by now."""
+        self._require_ray()
         view = self.cluster.runtime.view
         await view.refreshed()
         await asyncio.to_thread(stop_cluster, self.name, view.image)
@@ -74,7 +84,7 @@ class Session:
             raise TopicNotFound(f"there is no topic {topic!r}; `eagleray topic list` shows those there are.")
         count = len(view.partitions[topic])
         if partition is not None and not 0 <= partition < count:
-            raise Complaint(f"--partition is {partition}; topic {topic!r} has the partitions 0 to {count - 1}.")
+            raise UsageError(f"--partition is {partition}; topic {topic!r} has the partitions 0 to {count - 1}.")
         return count
 
 
@@ -98,34 +108,46 @@ def _actors() -> dict[tuple[str, int], dict[str, Any]]:
 @asynccontextmanager
 async def connected(connection: Connection) -> AsyncIterator[Session]:
     """Find a running cluster and connect to it."""
-    address = records.address_of(connection)
-    with joined_ray(address):
-        contact = await find(connection.name)
-        async with clients_of(connection.name, contact) as cluster:
-            yield Session(connection.name, cluster, address, contact)
+    location = locate(connection.name or None, connection.address, COMMAND)
+    if location.credentials is not None:
+        async with _without_ray(location) as cluster:
+            yield Session(location.name, cluster, credentials=location.credentials)
+        return
+    with joined_ray(location.address, is_probed=True):
+        credentials = await _find(location.name)
+        async with clients_of(location.name, credentials) as cluster:
+            yield Session(location.name, cluster, location.address, credentials)
 
 
-async def find(name: str) -> Contact:
+async def _find(name: str) -> ClusterCredentials:
     """Find a running cluster on the Ray cluster that was joined."""
     try:
         async with asyncio.timeout(_FIND_S):
-            return await find_cluster(name)
-    except ClusterNotFound:
-        raise Complaint(
-            f"there is no Eagleray cluster named {name!r} on this Ray cluster; "
-            f"start one with `eagleray start --name {name} --address … --data-dir DIR`, or choose another --name."
-        ) from None
-    except (TimeoutError, Unanswered):
-        raise Complaint(
+            return await find(name, chosen_lane())
+    except NodeUnreachable:
+        raise
+    except (TimeoutError, NotConnected):
+        raise UsageError(
             f"no node of cluster {name!r} answers; Ray may be starting it anew, or its machines are gone and it waits "
             "for them: try again in a moment, and look at `ray status`."
         ) from None
 
 
 @asynccontextmanager
-async def clients_of(name: str, contact: Contact) -> AsyncIterator[AsyncCluster]:
+async def _without_ray(location: Location) -> AsyncIterator[AsyncCluster]:
+    """Connect without Ray."""
+    peers, cluster = await open_located(location, Lane.DIRECT)
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
+        peers.close()
+
+
+@asynccontextmanager
+async def clients_of(name: str, credentials: ClusterCredentials) -> AsyncIterator[AsyncCluster]:
     """Make what clients share, on this loop."""
-    peers, cluster = await open_client(name, contact, Lane.DIRECT)
+    peers, cluster = await open_client(name, credentials, chosen_lane())
     try:
         yield cluster
     finally:
@@ -134,14 +156,14 @@ async def clients_of(name: str, contact: Contact) -> AsyncIterator[AsyncCluster]
 
 
 @contextmanager
-def joined_ray(address: str | None) -> Iterator[EmbeddedRay]:
+def joined_ray(address: str | None, *, is_probed: bool = False) -> Iterator[EmbeddedRay]:
     """Join a Ray cluster, or start one without an address; leave it, or end it, in the end."""
-    if address is not None:
-        _check_reachable(address)
+    if not is_probed:
+        check_ray(address, COMMAND)
     try:
         embedded = join_ray(address)
     except Exception as error:  # what Ray raises has no class of its own
-        raise Complaint(_why_no_ray(address, error)) from error
+        raise UsageError(_why_no_ray(address, error)) from error
     try:
         yield embedded
     finally:
@@ -155,19 +177,11 @@ def _why_no_ray(address: str | None, error: Exception) -> str:
     return f"cannot join the Ray cluster at {address}: {error}; where it asks for a token, set RAY_AUTH_MODE=token."
 
 
-def _check_reachable(address: str) -> None:
-    """Ray tries for a long time; whether anybody listens is known at once."""
-    host, separator, port = address.rpartition(":")
-    if not separator or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), _REACH_S).close()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise Complaint(
-            f"no Ray cluster answers at {address} ({reason}); `ray status` shows whether one runs, "
-            "`eagleray start` starts one."
-        ) from None
+def chosen_lane() -> Lane:
+    """Which lane commands take to a cluster, and nodes that they start to each other; raises InvalidConfig."""
+    lane = os.environ.get("EAGLERAY_LANE") or Lane.DIRECT
+    check_lane(lane)
+    return Lane(lane)
 
 
 def ray_address() -> str:

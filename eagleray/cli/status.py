@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from eagleray.cli.machine_names import machine_names
 from eagleray.cli.options import Address, Connection, Json, Name, examples
 from eagleray.cli.output import print_facts, print_json, print_table
 from eagleray.cli.running import run
@@ -19,7 +20,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=examples("eagleray status", "eagleray status --json"))(status)
 
 
-def status(*, json: Json = False, name: Name = "default", address: Address = None) -> None:
+def status(*, json: Json = False, name: Name = "", address: Address = None) -> None:
     """Show the cluster: every node with its roles, machine, process and address, and the topics in short."""
     found = run(Connection(name, address), describe)
     if json:
@@ -32,7 +33,8 @@ async def describe(session: Session) -> dict[str, Any]:
     """Gather what there is to say about a cluster."""
     view = session.cluster.runtime.view
     await view.refreshed()
-    nodes = [_node(node) for node in await session.nodes()]
+    machines = machine_names(view.image)
+    nodes = [_node(node, machines) for node in await session.nodes()]
     topics = await session.cluster.admin.list_topics()
     return {
         "cluster": session.name,
@@ -57,10 +59,9 @@ _UNKNOWN: dict[str, Any] = {
 _SHOWN = ("node_id", "roles", "machine", "pid", "host", "port", "ray_node", "registered", "restarts")
 
 
-def _node(described: dict[str, Any]) -> dict[str, Any]:
+def _node(described: dict[str, Any], machines: dict[int, str | None]) -> dict[str, Any]:
     known = _UNKNOWN | described
-    # Where there is one machine alone, nobody names it.
-    known["machine"] = known["machine"] or known["host"]
+    known["machine"] = machines.get(known["node_id"])
     return {key: known[key] for key in _SHOWN}
 
 

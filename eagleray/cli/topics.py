@@ -9,11 +9,11 @@ import typer
 
 from eagleray.broker.controller.topic_configs import TopicConfig, check_keys
 from eagleray.broker.identities import TopicPartition
-from eagleray.cli.complaints import Complaint
-from eagleray.cli.options import Address, Connection, Json, Name, Settings, examples, settings_of
-from eagleray.cli.output import note, print_facts, print_json, print_table
+from eagleray.cli.errors import UsageError
+from eagleray.cli.options import Address, Connection, Json, Name, Settings, Yes, examples, settings_of
+from eagleray.cli.output import counted, note, print_facts, print_json, print_table
 from eagleray.cli.running import run
-from eagleray.client.descriptions import PartitionDescription, TopicConfigs, TopicDescription
+from eagleray.client.admin.descriptions import PartitionDescription, TopicConfigs, TopicDescription
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
@@ -43,7 +43,7 @@ def create(
         ),
     ] = None,
     config: Settings = None,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Create a topic."""
@@ -58,7 +58,7 @@ def create(
         return await session.require_topic(topic)
 
     count = run(Connection(name, address), work)
-    note(f"created topic {topic} with {_partitions(count)}")
+    note(f"created topic {topic} with {counted(count, 'partition')}")
 
 
 @app.command("list", epilog=examples("eagleray topic list --json"))
@@ -66,7 +66,7 @@ def list_topics(
     *,
     internal: Annotated[bool, typer.Option("--internal", help="Show the cluster's own topics too.")] = False,
     json: Json = False,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """List the topics and how many partitions each has."""
@@ -82,7 +82,7 @@ def list_topics(
 
 
 @app.command(epilog=examples("eagleray topic describe orders"))
-def describe(topic: Topic, *, json: Json = False, name: Name = "default", address: Address = None) -> None:
+def describe(topic: Topic, *, json: Json = False, name: Name = "", address: Address = None) -> None:
     """Show the partitions of a topic, where each stands, and the topic's settings.
 
     `undecided` is how many offsets are held back from readers of committed records by transactions that are open.
@@ -171,7 +171,7 @@ def alter(
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="Grow the topic to this many partitions.")
     ] = None,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Change a topic's settings, or give it more partitions."""
@@ -180,7 +180,7 @@ def alter(
     check_keys(delete_config or ())
     changes: dict[str, str | None] = {**settings, **dict.fromkeys(delete_config or ())}
     if not changes and partitions is None:
-        raise Complaint("nothing to change; expected --config KEY=VALUE, --delete-config KEY or --partitions N.")
+        raise UsageError("nothing to change; expected --config KEY=VALUE, --delete-config KEY or --partitions N.")
 
     async def work(session: Session) -> None:
         await session.require_topic(topic)
@@ -212,7 +212,7 @@ def reassign(
         typer.Option(metavar="NODE,…", help="The nodes that are to keep it, the preferred leader first."),
     ] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Take a move back that is under way.")] = False,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Move the replicas of a partition to other nodes, or give it more or fewer of them.
@@ -221,7 +221,7 @@ def reassign(
     that is. Nothing waits meanwhile.
     """
     if (replicas is None) != cancel:
-        raise Complaint("expected either --replicas NODE,… or --cancel.")
+        raise UsageError("expected either --replicas NODE,… or --cancel.")
     target = None if replicas is None else _node_ids(replicas)
 
     async def work(session: Session) -> None:
@@ -237,7 +237,7 @@ def _node_ids(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise Complaint(f"--replicas is {text!r}; expected ids of nodes, for example 0,100,200.") from None
+        raise UsageError(f"--replicas is {text!r}; expected ids of nodes, for example 0,100,200.") from None
 
 
 @app.command(
@@ -250,10 +250,10 @@ def elect(
         int | None, typer.Option("--partition", min=0, help="The partition; by default all of the topic.")
     ] = None,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="Where nobody leads, take any replica that lives: records may be lost.")
+        bool, typer.Option("--unclean", help="Where no replica leads, take any that lives: records may be lost.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    name: Name = "default",
+    yes: Yes = False,
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Have the first replica of each partition lead it."""
@@ -268,15 +268,15 @@ def elect(
         return await session.cluster.admin.elect_leaders(*partitions, unclean=unclean)
 
     elected = run(Connection(name, address), work)
-    note(f"{_partitions(len(elected))} of {topic} got another leader")
+    note(f"{counted(len(elected), 'partition')} of {topic} got another leader")
 
 
 @app.command(epilog=examples("eagleray topic delete orders --yes"))
 def delete(
     topic: Topic,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    name: Name = "default",
+    yes: Yes = False,
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Delete a topic and every record in it."""
@@ -291,10 +291,8 @@ def delete(
     connection = Connection(name, address)
     if not yes:
         count = run(connection, look)
-        typer.confirm(f"Delete topic {topic} with {_partitions(count)} and all its records?", abort=True, err=True)
+        typer.confirm(
+            f"Delete topic {topic} with {counted(count, 'partition')} and all its records?", abort=True, err=True
+        )
     run(connection, work)
     note(f"deleted topic {topic}")
-
-
-def _partitions(count: int) -> str:
-    return "1 partition" if count == 1 else f"{count} partitions"

@@ -8,11 +8,11 @@ import typer
 
 from eagleray.broker.transactions.events import TransactionDescription
 from eagleray.cli.blocking import Blocking, find_blocking
-from eagleray.cli.complaints import Complaint
+from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Address, Connection, Json, Name, examples
 from eagleray.cli.output import ago, note, print_facts, print_json, print_table
 from eagleray.cli.running import run
-from eagleray.client.descriptions import HangingTransaction
+from eagleray.client.admin.descriptions import HangingTransaction
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
@@ -32,7 +32,7 @@ def list_transactions(
         float | None, typer.Option("--older-than", min=0, help="Only those open for more seconds.")
     ] = None,
     json: Json = False,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """List the transactional ids that coordinators know, and what each is doing."""
@@ -68,7 +68,7 @@ def _state(text: str) -> str:
     for state in _STATES:
         if state.lower() == text.lower():
             return state
-    raise Complaint(f"--state is {text!r}; expected one of {', '.join(_STATES)}.")
+    raise UsageError(f"--state is {text!r}; expected one of {', '.join(_STATES)}.")
 
 
 def _as_dict(transaction: TransactionDescription) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _as_dict(transaction: TransactionDescription) -> dict[str, Any]:
 
 @app.command(epilog=examples("eagleray txn describe loader-1"))
 def describe(
-    transactional_id: TransactionalId, *, json: Json = False, name: Name = "default", address: Address = None
+    transactional_id: TransactionalId, *, json: Json = False, name: Name = "", address: Address = None
 ) -> None:
     """Show where a transactional id stands."""
 
@@ -109,7 +109,7 @@ def describe(
 
 
 @app.command(epilog=examples("eagleray txn abort loader-1"))
-def abort(transactional_id: TransactionalId, name: Name = "default", address: Address = None) -> None:
+def abort(transactional_id: TransactionalId, name: Name = "", address: Address = None) -> None:
     """Abort what a transactional id has open, and fence its producer: it cannot go on without noticing."""
 
     async def work(session: Session) -> TransactionDescription:
@@ -124,7 +124,7 @@ def abort(transactional_id: TransactionalId, name: Name = "default", address: Ad
 
 
 @app.command(epilog=examples("eagleray txn blocking", "eagleray txn blocking orders --json"))
-def blocking(topics: Topics = None, *, json: Json = False, name: Name = "default", address: Address = None) -> None:
+def blocking(topics: Topics = None, *, json: Json = False, name: Name = "", address: Address = None) -> None:
     """Show what holds readers of committed records back: since when, whose transaction it is, and how to end it."""
 
     async def work(session: Session) -> list[Blocking]:
@@ -160,7 +160,7 @@ def find_hanging(
         float, typer.Option("--older-than", min=0, help="Seconds since the last write of the transaction.")
     ] = 900,
     json: Json = False,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Find transactions that are open in a partition and that no coordinator will ever end."""
@@ -210,7 +210,7 @@ def abort_hanging(
     topic: Annotated[str, typer.Argument(help="The topic.")],
     partition: Annotated[int, typer.Argument(min=0, help="The partition.")],
     producer_id: Annotated[int, typer.Argument(min=0, help="The producer id that `find-hanging` shows.")],
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """End a transaction that hangs in a partition, by a marker of its own; one that has an owner is left alone."""
@@ -225,7 +225,7 @@ def abort_hanging(
             if (found.partition.partition, found.producer.producer_id) == (partition, producer_id)
         ]
         if not wanted:
-            raise Complaint(await _why_not(session, topic, partition, producer_id))
+            raise UsageError(await _why_not(session, topic, partition, producer_id))
         await admin.abort_hanging(wanted[0])
 
     run(Connection(name, address), work)

@@ -1,4 +1,4 @@
-"""Questions that are asked until somebody answers them."""
+"""Questions that are asked until a node answers them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from eagleray.actors.messages import Malformed
 from eagleray.broker.controller.nodes import NO_NODE
-from eagleray.client.errors import EaglerayError, NotConnected, error_for
+from eagleray.client.errors import EaglerayError, InvalidArgument, NodeUnreachable, NotConnected, error_for
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode, ErrorKind
 
@@ -32,8 +33,8 @@ class Backoff:
         return pause_ms
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long, and how often, a question is asked."""
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How long, and how often, a client asks a question."""
 
     total_ms: int = 60_000
     request_ms: int = 30_000
@@ -52,31 +53,33 @@ def error_in(error_code: ErrorCode, doing: str, reply: Any) -> EaglerayError:  #
     return error_for(error_code, doing, getattr(reply, "message", None))
 
 
-async def call_patiently(
+async def call_with_retries(
     runtime: ClientRuntime,
     find_node: FindNode,
     doing: str,
     message_type: type,
     *fields: object,
-    patience: Patience,
+    retry_policy: RetryPolicy,
     error_of: Callable[[Any], ErrorCode] = first_error,
     exception_for: Callable[[ErrorCode, str, Any], EaglerayError] = error_in,
 ) -> Any:  # noqa: ANN401 - the reply that belongs to the request
-    """Ask whoever is responsible until the answer is more than "try again"; raise what it says otherwise.
+    """Ask the node that is responsible until the answer is more than "try again"; raise what it says otherwise.
 
     Only for requests that may be repeated. No answer, and errors that a retry can mend, are tried again with growing
-    pauses and fresh metadata until `patience.total_ms` are over.
+    pauses and fresh metadata until `retry_policy.total_ms` are over.
     """
-    deadline_ms = runtime.now_ms() + patience.total_ms
-    backoff = Backoff(patience.backoff_ms, patience.backoff_max_ms)
-    problem: EaglerayError = NotConnected(f"{doing}: nobody is known to be responsible.")
+    deadline_ms = runtime.now_ms() + retry_policy.total_ms
+    backoff = Backoff(retry_policy.backoff_ms, retry_policy.backoff_max_ms)
+    problem: EaglerayError = NotConnected(f"{doing}: no node is known to be responsible.")
     while True:
         node_id = find_node()
         if node_id != NO_NODE:
             left_ms = max(deadline_ms - runtime.now_ms(), 1)
-            reply = await runtime.call(node_id, min(left_ms, patience.request_ms), message_type, *fields)
+            reply = await runtime.call(node_id, min(left_ms, retry_policy.request_ms), message_type, *fields)
+            if type(reply) is Malformed:
+                raise InvalidArgument(f"{doing}: {reply.message}.", reply.error_code)
             if reply is None:
-                problem = NotConnected(f"{doing}: node {node_id} did not answer.")
+                problem = unanswered(runtime, doing, node_id)
             else:
                 error_code = error_of(reply)
                 if error_code is ErrorCode.NONE:
@@ -89,6 +92,14 @@ async def call_patiently(
         if node_id == NO_NODE or not is_only_busy(problem.error_code):
             runtime.view.refresh()
         await pause(runtime, min(backoff.next_ms(), max(deadline_ms - runtime.now_ms(), 1)))
+
+
+def unanswered(runtime: ClientRuntime, doing: str, node_id: int) -> NotConnected:
+    """Return the exception for a node that did not answer, which says so where its port is the reason."""
+    why = runtime.peers.why_unreachable(node_id)
+    if why is not None:
+        return NodeUnreachable(f"{doing}: {why}.")
+    return NotConnected(f"{doing}: node {node_id} did not answer.")
 
 
 def is_only_busy(error_code: ErrorCode | None) -> bool:

@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
 
-from eagleray.client import branches
-from eagleray.client.admin import AsyncAdmin
-from eagleray.client.branches import AsyncTransaction, BranchToken, BranchWriter
+from eagleray.client.admin.admin import AsyncAdmin
 from eagleray.client.config import ConsumerConfig, ProducerConfig
-from eagleray.client.consumer import AsyncConsumer
-from eagleray.client.producer import AsyncProducer
+from eagleray.client.consumer.consumer import AsyncConsumer
+from eagleray.client.producer import branches
+from eagleray.client.producer.branches import AsyncTransaction, BranchToken, BranchWriter
+from eagleray.client.producer.producer import AsyncProducer
 from eagleray.client.runtime import ClientRuntime
+from eagleray.client.settings import ConsumerSettings, ProducerSettings
 
-_SHORT_NAMES = {"group": "group_id", "isolation": "isolation_level"}
+SHORT_NAMES = {"group": "group_id", "isolation": "isolation_level"}
 
 
-def consumer_config(config: Mapping[str, Any] | None, settings: Mapping[str, object]) -> ConsumerConfig:
+def consumer_config(config: Mapping[str, Any] | None, settings: ConsumerSettings) -> ConsumerConfig:
     """Make a consumer's config, with the short names that `consumer` takes beside Kafka's."""
-    return ConsumerConfig.make(config, **{_SHORT_NAMES.get(name, name): value for name, value in settings.items()})
+    return ConsumerConfig.make(config, **{SHORT_NAMES.get(name, name): value for name, value in settings.items()})
 
 
 class AsyncCluster:
     """Makes producers, consumers, the admin and branched transactions, all on one loop.
 
-    Owns: the runtime that they share. Closing it stops the ticker; each client is closed on its own before that.
+    Owns: the runtime that they share. Closing it lets consumers leave their groups and stops the ticker; each client is
+    closed on its own before that.
     """
 
     def __init__(self, runtime: ClientRuntime) -> None:
         self.runtime = runtime
+        self._consumers: weakref.WeakSet[AsyncConsumer] = weakref.WeakSet()
 
-    def producer(self, config: Mapping[str, Any] | None = None, **settings: object) -> AsyncProducer:
+    def producer(self, config: Mapping[str, Any] | None = None, **settings: Unpack[ProducerSettings]) -> AsyncProducer:
         """Make a producer: `cluster.producer(transactional_id="billing-1", linger_ms=5)`."""
         return AsyncProducer(self.runtime, ProducerConfig.make(config, **settings))
 
-    def consumer(self, *topics: str, config: Mapping[str, Any] | None = None, **settings: object) -> AsyncConsumer:
-        """Make a consumer of all partitions of topics: `cluster.consumer("orders", group="audit")`."""
-        return AsyncConsumer(self.runtime, consumer_config(config, settings), topics)
+    def consumer(
+        self, *topics: str, config: Mapping[str, Any] | None = None, **settings: Unpack[ConsumerSettings]
+    ) -> AsyncConsumer:
+        """Make a consumer of topics, in a group or of all partitions: `cluster.consumer("orders", group="audit")`."""
+        return self.make_consumer(consumer_config(config, settings), topics)
+
+    def make_consumer(self, config: ConsumerConfig, topics: Iterable[str]) -> AsyncConsumer:
+        """Make a consumer that leaves its group when the cluster is closed, if it is still in it."""
+        consumer = AsyncConsumer(self.runtime, config, topics)
+        self._consumers.add(consumer)
+        return consumer
 
     @property
     def admin(self) -> AsyncAdmin:
@@ -50,12 +63,13 @@ class AsyncCluster:
         return await branches.begin(self.runtime, transactional_id, tag=tag, timeout_ms=timeout_ms, shared=shared)
 
     async def join(
-        self, token: BranchToken, config: Mapping[str, Any] | None = None, **settings: object
+        self, token: BranchToken, config: Mapping[str, Any] | None = None, **settings: Unpack[ProducerSettings]
     ) -> BranchWriter:
         """Begin an attempt at the branch of a token."""
         return await branches.join(self.runtime, token, ProducerConfig.make(config, **settings))
 
     async def close(self) -> None:
-        """Stop what the clients share."""
+        """Let consumers leave their groups, and stop what the clients share."""
+        await asyncio.gather(*(consumer.close_ends() for consumer in list(self._consumers)))
         self.runtime.close()
         self.runtime.view.close()

@@ -7,7 +7,7 @@ ProducerConfig.make(transactional_id="billing-1", linger_ms=5)
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, Self, get_args, get_origin, get_type_hints
 
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from eagleray.client.errors import InvalidConfig
-from eagleray.client.partitioner import Partitioner
+from eagleray.client.settings import Acks, AutoOffsetReset, CompressionType, IsolationLevel, Partitioner, RemoteAssignor
 
 Milliseconds = Annotated[int, Meta(ge=0)]
 PositiveMilliseconds = Annotated[int, Meta(ge=1)]
@@ -50,10 +50,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def _unknown(cls, key: str) -> str:
-        keys = [row.key for row in cls.table()]
-        near = difflib.get_close_matches(key.replace("_", "."), keys, 1, 0.5)
-        hint = f"; did you mean {near[0]}?" if near else f", which are {', '.join(keys)}."
-        return f"{key!r} is not among the settings of {cls.__name__}{hint}"
+        kind = cls.__name__.removesuffix("Config").lower()
+        if key.replace(".", "_") == "bootstrap_servers":
+            return (
+                f"{key!r} is a setting of Kafka's clients; `eagleray.connect` finds the cluster of a {kind} without it."
+            )
+        # The answer is spelt as the question was: with dots in a mapping, with underscores in keywords.
+        names = [_key(name) if "." in key else name for name in cls.__struct_fields__]
+        near = difflib.get_close_matches(key, names, 1, 0.5)
+        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}."
+        return f"{key!r} is not a setting of a {kind}{hint}"
 
     def _check(self) -> None:
         """Raise InvalidConfig for a value of the wrong type or outside of its range."""
@@ -63,10 +69,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
                 if value is not None and not callable(value):
                     raise InvalidConfig(f"{_key(name)} is {value!r}, but has to be a callable.")
                 continue
+            if get_origin(expected) is Literal:
+                check_choice(_key(name), value, get_args(expected))
+                continue
             try:
                 msgspec.convert(value, expected)
             except msgspec.ValidationError as error:
                 raise InvalidConfig(f"{_key(name)} is {value!r}: {error}.") from None
+            if isinstance(value, str) and not _is_utf8(value):
+                raise InvalidConfig(f"{_key(name)} is {value!r}, but has to be a text that can be written as UTF-8.")
 
     @classmethod
     def table(cls) -> Iterator[ConfigRow]:
@@ -77,10 +88,26 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             yield ConfigRow(_key(name), type_name, "" if default is None else str(default), allowed, MEANINGS[name])
 
 
+def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
+    """Raise InvalidConfig for a value that is not among those allowed, and list these."""
+    choices = tuple(allowed)
+    # True equals 1, and is no number of acknowledgements.
+    if not any(value == choice and type(value) is type(choice) for choice in choices):
+        raise InvalidConfig(f"{name} is {value!r}, but has to be one of {', '.join(map(repr, choices))}.")
+
+
 @cache
 def _types_of(config: type) -> dict[str, Any]:
     """The types of a config's fields; to work them out takes a millisecond, and producers come by the thousand."""
     return get_type_hints(config, include_extras=True)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _key(name: str) -> str:
@@ -92,7 +119,7 @@ def _describe(hint: object) -> tuple[str, str]:
     if hint == Partitioner | None:
         return "callable", ""
     if get_origin(hint) is Literal:
-        return "one of", ", ".join(str(choice) for choice in get_args(hint))
+        return "one of", ", ".join("none" if choice is None else str(choice) for choice in get_args(hint))
     if get_origin(hint) is Annotated:
         kind, meta = get_args(hint)[:2]
         most = "" if meta.le is None else f" to {meta.le}"
@@ -107,15 +134,16 @@ class ProducerConfig(Config, frozen=True, kw_only=True):
 
     transactional_id: str | None = None
     enable_idempotence: bool = True
-    acks: Literal["all", -1, 0, 1] = "all"
+    acks: Acks = "all"
     linger_ms: Milliseconds = 0
     batch_size: Bytes = 16 * 1024
-    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    compression_type: CompressionType = "none"
     max_in_flight_requests_per_connection: Annotated[int, Meta(ge=1, le=5)] = 5
     max_request_size: Bytes = 1024 * 1024
     delivery_timeout_ms: PositiveMilliseconds = 120_000
     request_timeout_ms: PositiveMilliseconds = 30_000
     transaction_timeout_ms: PositiveMilliseconds = 60_000
+    retries: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 2**31 - 1
     retry_backoff_ms: PositiveMilliseconds = 20
     retry_backoff_max_ms: PositiveMilliseconds = 200
     buffer_memory: Bytes = 32 * 1024 * 1024
@@ -130,6 +158,8 @@ class ProducerConfig(Config, frozen=True, kw_only=True):
             raise InvalidConfig("enable.idempotence is False, but transactions need it.")
         if self.enable_idempotence and self.acks not in ("all", -1):
             raise InvalidConfig(f"acks is {self.acks}, but enable.idempotence needs all; set it to False for less.")
+        if self.enable_idempotence and self.retries == 0:
+            raise InvalidConfig("retries is 0, but enable.idempotence needs 1 or more; set it to False for none.")
 
     @property
     def acks_number(self) -> int:
@@ -141,8 +171,11 @@ class ConsumerConfig(Config, frozen=True, kw_only=True):
     """Settings of a consumer."""
 
     group_id: str | None = None
-    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
-    auto_offset_reset: Literal["earliest", "latest", "none"] = "earliest"
+    group_instance_id: str | None = None
+    group_remote_assignor: RemoteAssignor = None
+    max_poll_interval_ms: PositiveMilliseconds = 300_000
+    isolation_level: IsolationLevel = "read_committed"
+    auto_offset_reset: AutoOffsetReset = "earliest"
     enable_auto_commit: bool = False
     auto_commit_interval_ms: PositiveMilliseconds = 5000
     fetch_min_bytes: Bytes = 1
@@ -159,34 +192,43 @@ class ConsumerConfig(Config, frozen=True, kw_only=True):
         super()._check()
         if self.enable_auto_commit and self.group_id is None:
             raise InvalidConfig("enable.auto.commit is True, but there is no group.id to commit for.")
+        for name in ("group_id", "group_instance_id"):
+            if getattr(self, name) == "":
+                raise InvalidConfig(f"{_key(name)} is empty, but has to be a name or None.")
+        if self.group_instance_id is not None and self.group_id is None:
+            raise InvalidConfig("group.instance.id is set, but there is no group.id to be a member of.")
 
 
 MEANINGS: dict[str, str] = {
     "transactional_id": "The name under which transactions survive restarts; a newer producer of the name fences it.",
     "enable_idempotence": "Whether each record is written exactly once, however often its request is repeated.",
-    "acks": "Who has to have a record before it is acknowledged: all replicas in sync, the leader (1), nobody (0).",
-    "linger_ms": "How long a batch that is not full waits for more records.",
-    "batch_size": "How large a batch of one partition may get, before compression.",
-    "compression_type": "The codec of batches.",
-    "max_in_flight_requests_per_connection": "How many batches of one partition may be under way at once.",
-    "max_request_size": "The largest record that is taken.",
+    "acks": "Which replicas have a record before it is acknowledged: all in sync, the leader (1), none (0).",
+    "linger_ms": "How long a batch that is not full waits for more records before the producer sends it.",
+    "batch_size": "The size, before compression, at which a batch for one partition is full and is sent.",
+    "compression_type": "The codec by which the producer compresses its batches.",
+    "max_in_flight_requests_per_connection": "How many batches of one partition may be on their way at once.",
+    "max_request_size": "The size of the largest record that the producer takes; `send` refuses a larger one.",
     "delivery_timeout_ms": "How long after `send` a record may be on its way before it is reported as failed.",
-    "request_timeout_ms": "How long an answer may take before the request is repeated.",
+    "request_timeout_ms": "How long the client waits for the answer to a request before it repeats the request.",
     "transaction_timeout_ms": "How long a transaction may be open before its coordinator aborts it.",
-    "retry_backoff_ms": "The pause before the first repetition; it doubles with each.",
-    "retry_backoff_max_ms": "The longest pause between repetitions.",
+    "retries": "How often a batch is sent again after an error that may pass, as long as delivery.timeout.ms lasts.",
+    "retry_backoff_ms": "How long the client waits before it repeats a request; the wait doubles each time.",
+    "retry_backoff_max_ms": "The longest wait of the client before it repeats a request.",
     "buffer_memory": "How many bytes of records may wait in a producer; `send` waits for room beyond that.",
     "max_block_ms": "How long `send` waits for room or for an unknown topic, and `init` for an identity.",
-    "partitioner": "Chooses partitions in the place of Kafka's rule: (topic, key, value, partitions) -> partition.",
-    "group_id": "The group whose committed offsets are read and written.",
-    "isolation_level": "Whether records of open and aborted transactions are left out.",
-    "auto_offset_reset": "Where to begin without an offset, or with one that the log no longer holds.",
-    "enable_auto_commit": "Whether `poll` and `close` commit what was returned before.",
-    "auto_commit_interval_ms": "How often that is done.",
-    "fetch_min_bytes": "How much a leader gathers before it answers, as long as fetch.max.wait.ms lasts.",
-    "fetch_max_bytes": "How much one answer of a leader may hold.",
-    "fetch_max_wait_ms": "How long a leader waits for fetch.min.bytes.",
-    "max_partition_fetch_bytes": "How much of one partition an answer may hold.",
-    "max_poll_records": "How many records `poll` returns at most.",
-    "default_api_timeout_ms": "How long calls that ask the cluster may take in all.",
+    "partitioner": "A function in the place of Kafka's rule: (topic, key, value, partitions) -> partition.",
+    "group_id": "The group that a subscription joins, and whose committed offsets are read and written.",
+    "group_instance_id": "The name of a static member, which keeps its partitions while it is away for a moment.",
+    "group_remote_assignor": "How the coordinator shares the partitions of a group out; none for the broker's first.",
+    "max_poll_interval_ms": "How long the application may take between two polls before the member leaves its group.",
+    "isolation_level": "Whether the consumer leaves out records of open and aborted transactions, or not.",
+    "auto_offset_reset": "Where the consumer begins without an offset, or with one that the log no longer holds.",
+    "enable_auto_commit": "Whether `poll` and `close` commit the offsets of records that were returned before.",
+    "auto_commit_interval_ms": "How often `poll` commits offsets by itself, where enable.auto.commit is true.",
+    "fetch_min_bytes": "How much a leader gathers before it answers a fetch, as long as fetch.max.wait.ms lasts.",
+    "fetch_max_bytes": "How much one answer of a leader to a fetch may hold.",
+    "fetch_max_wait_ms": "How long a leader waits for fetch.min.bytes before it answers a fetch with less.",
+    "max_partition_fetch_bytes": "How much of one partition an answer of a leader to a fetch may hold.",
+    "max_poll_records": "The most records that one `poll` returns.",
+    "default_api_timeout_ms": "How long a call of the consumer that asks the cluster may take in all.",
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from eagleray.client.calls import Patience, call_patiently, error_in
+from eagleray.client.calls import RetryPolicy, call_with_retries, error_in
 from eagleray.client.errors import EaglerayError
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
@@ -15,7 +15,7 @@ from eagleray.protocol.errors import ErrorCode
 _CONTROLLER_MS = 5000
 
 
-def whole_error(reply: Any, is_repeated: bool) -> ErrorCode:  # noqa: ANN401, ARG001 - any reply, first or not
+def whole_error(reply: Any, may_be_done: bool) -> ErrorCode:  # noqa: ANN401, ARG001 - any reply, first or not
     """Return the error of a reply as a whole."""
     error_code: ErrorCode = reply.error_code
     return error_code
@@ -26,15 +26,15 @@ async def ask_controller(
     doing: str,
     message_type: type,
     *fields: object,
-    patience: Patience,
+    retry_policy: RetryPolicy,
     error_of: Callable[[Any, bool], ErrorCode] = whole_error,
     exception_for: Callable[[ErrorCode, str, Any], EaglerayError] = error_in,
 ) -> Any:  # noqa: ANN401 - the reply that belongs to the request
     """Ask until the controller has answered; each attempt tries another node that may be the controller.
 
-    `error_of` is told whether an attempt before this one was left without an answer and may have been carried out.
+    `error_of` is told whether an attempt before this one may have been carried out, because no answer of it came.
     """
-    view, attempts = runtime.view, 0
+    view, attempts, refused = runtime.view, 0, 0
 
     def controller() -> int:
         nonlocal attempts
@@ -43,20 +43,27 @@ async def ask_controller(
         attempts += 1
         return view.controller()
 
-    return await call_patiently(
+    def error_in_reply(reply: Any) -> ErrorCode:  # noqa: ANN401 - any reply
+        nonlocal refused
+        error_code = error_of(reply, attempts - refused > 1)
+        # Another controller was asked, which has done nothing; all other errors that pass may leave something done.
+        refused += error_code is ErrorCode.NOT_CONTROLLER
+        return error_code
+
+    return await call_with_retries(
         runtime,
         controller,
         doing,
         message_type,
         *fields,
-        patience=_with_controllers(runtime, patience),
-        error_of=lambda reply: error_of(reply, attempts > 1),
+        retry_policy=_with_controllers(runtime, retry_policy),
+        error_of=error_in_reply,
         exception_for=exception_for,
     )
 
 
-def _with_controllers(runtime: ClientRuntime, patience: Patience) -> Patience:
+def _with_controllers(runtime: ClientRuntime, retry_policy: RetryPolicy) -> RetryPolicy:
     """Where there are several controllers, a silent one is not waited for as long as one alone."""
     if len(runtime.view.controllers) < 2:
-        return patience
-    return msgspec.structs.replace(patience, request_ms=min(patience.request_ms, _CONTROLLER_MS))
+        return retry_policy
+    return msgspec.structs.replace(retry_policy, request_ms=min(retry_policy.request_ms, _CONTROLLER_MS))

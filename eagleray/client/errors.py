@@ -70,10 +70,16 @@ class NotConnected(RetriableError):
     advice = "See whether the cluster runs and can be reached; the client goes on trying."
 
 
+class NodeUnreachable(NotConnected):
+    """A node runs, and its port cannot be reached from here."""
+
+    advice = 'Open the port to this machine, or take Ray\'s lane: connect with lane="ray".'
+
+
 class BufferFull(RetriableError):
     """The records that wait to be sent fill buffer.memory."""
 
-    advice = "Send more slowly, await deliveries, or raise buffer.memory or max.block.ms."
+    advice = "Send more slowly, wait for deliveries, or raise buffer.memory or max.block.ms."
 
 
 class LeaderUnavailable(RetriableError):
@@ -185,10 +191,40 @@ class InvalidConfig(RefusedError, ValueError):
     advice = "docs/configuration.md lists every setting with its default."
 
 
+class InvalidArgument(RefusedError, TypeError, ValueError):
+    """An argument of a call has the wrong type, or a value that cannot be."""
+
+    advice = "Nothing was sent. Correct the argument that the message names."
+
+
+class ClusterNotFound(RefusedError):
+    """There is no such cluster, or more than one that may be meant."""
+
+    advice = "Start one with eagleray.start() or `eagleray start`, or choose one by its name and its address."
+
+
+class CannotStart(RefusedError):
+    """A cluster cannot be started as it was asked for."""
+
+    advice = "What was started for it is stopped again; correct what the message names, then start it again."
+
+
+class CannotAdd(RefusedError):
+    """A machine cannot be added to the cluster."""
+
+    advice = "The cluster goes on as it is; correct what the message names, then add the machine again."
+
+
 class InvalidTransactionState(RefusedError):
     """The call does not fit the state of the transaction."""
 
     advice = "The order is init, begin, send, then commit or abort."
+
+
+class NotEnded(InvalidTransactionState):
+    """The block of a transaction with many writers has ended, and nothing in it said how the transaction ends."""
+
+    advice = "Call commit() with the sealed branches at the end of the block, or abort()."
 
 
 class TopicNotFound(RefusedError):

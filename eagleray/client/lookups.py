@@ -6,22 +6,63 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.groups.events import CommitOffsets, FetchOffsets, OffsetsFetched
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import ListOffset, OffsetListed
-from eagleray.client.calls import Patience, call_patiently
+from eagleray.client import validation
+from eagleray.client.calls import RetryPolicy, call_with_retries
+from eagleray.client.controller_calls import ask_controller
+from eagleray.client.errors import TopicNotFound
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata, offsets_to_commit
 from eagleray.protocol.errors import ErrorCode
 
 
+async def refresh_from_controller(runtime: ClientRuntime, retry_policy: RetryPolicy) -> None:
+    """Learn what the controller itself knows, which is newer than what any other node may have."""
+    reply: MetadataAnswered = await ask_controller(
+        runtime, "reading the metadata", GetMetadata, retry_policy=retry_policy
+    )
+    if reply.image is not None:
+        runtime.view.update(reply.image)
+
+
+async def find_topics(
+    runtime: ClientRuntime, topics: Iterable[str], retry_policy: RetryPolicy
+) -> dict[str, tuple[TopicPartition, ...]]:
+    """Return the partitions of topics; one that is unknown even to the controller is not waited for."""
+    wanted, view = tuple(dict.fromkeys(topics)), runtime.view
+    if not view.partitions.keys() >= set(wanted):
+        await refresh_from_controller(runtime, retry_policy)
+    missing = [topic for topic in wanted if topic not in view.partitions]
+    if missing:
+        raise TopicNotFound(f"there is no topic {', '.join(map(repr, missing))}.")
+    return {topic: view.partitions[topic] for topic in wanted}
+
+
+async def check_partitions(
+    runtime: ClientRuntime, partitions: Iterable[TopicPartition], retry_policy: RetryPolicy
+) -> None:
+    """Raise TopicNotFound for a partition that is unknown even to the controller."""
+    wanted, view = tuple(partitions), runtime.view
+    if all(partition in view.leaders for partition in wanted):
+        return
+    await refresh_from_controller(runtime, retry_policy)
+    for partition in wanted:
+        if partition not in view.leaders:
+            known = view.partitions.get(partition.topic)
+            has = "there is no such topic" if known is None else f"the topic has partitions 0 to {len(known) - 1}"
+            raise TopicNotFound(f"there is no partition {partition}: {has}.")
+
+
 async def list_offset(
-    runtime: ClientRuntime, partition: TopicPartition, timestamp: int, isolation: Isolation, patience: Patience
+    runtime: ClientRuntime, partition: TopicPartition, timestamp: int, isolation: Isolation, retry_policy: RetryPolicy
 ) -> OffsetListed:
     """Ask a partition's leader which offset a timestamp, or a name in place of one, stands for."""
-    reply: OffsetListed = await call_patiently(
+    reply: OffsetListed = await call_with_retries(
         runtime,
         lambda: runtime.view.leaders.get(partition, NO_NODE),
         f"looking up an offset of {partition}",
@@ -29,29 +70,30 @@ async def list_offset(
         partition,
         timestamp,
         isolation,
-        patience=patience,
+        retry_policy=retry_policy,
     )
     return reply
 
 
 async def list_offsets(
-    runtime: ClientRuntime, wanted: Mapping[TopicPartition, int], isolation: Isolation, patience: Patience
+    runtime: ClientRuntime, wanted: Mapping[TopicPartition, int], isolation: Isolation, retry_policy: RetryPolicy
 ) -> dict[TopicPartition, OffsetListed]:
-    """The same for many partitions at once."""
+    """The same for many partitions at once; one that does not exist is not waited for."""
+    await check_partitions(runtime, wanted, retry_policy)
     questions = (
-        list_offset(runtime, partition, timestamp, isolation, patience) for partition, timestamp in wanted.items()
+        list_offset(runtime, partition, timestamp, isolation, retry_policy) for partition, timestamp in wanted.items()
     )
     return dict(zip(wanted, await asyncio.gather(*questions), strict=True))
 
 
 async def fetch_offsets(
-    runtime: ClientRuntime, group: str, partitions: Iterable[TopicPartition] | None, patience: Patience
+    runtime: ClientRuntime, group: str, partitions: Iterable[TopicPartition] | None, retry_policy: RetryPolicy
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Ask how far a group has come; waits for transactions that are about to say so.
 
     Partitions that the group has no offset for are left out.
     """
-    reply: OffsetsFetched = await call_patiently(
+    reply: OffsetsFetched = await call_with_retries(
         runtime,
         lambda: runtime.view.group_coordinator(group),
         f"reading the offsets of group {group!r}",
@@ -59,7 +101,7 @@ async def fetch_offsets(
         group,
         None if partitions is None else tuple(partitions),
         True,  # only what no transaction may still change
-        patience=patience,
+        retry_policy=retry_policy,
         error_of=any_error,
     )
     return {
@@ -87,19 +129,19 @@ async def commit_offsets(
     runtime: ClientRuntime,
     group: ConsumerGroupMetadata,
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
-    patience: Patience,
+    retry_policy: RetryPolicy,
 ) -> None:
     """Say how far a group has come."""
-    await call_patiently(
+    await call_with_retries(
         runtime,
         lambda: runtime.view.group_coordinator(group.group_id),
         f"committing offsets of group {group.group_id!r}",
         CommitOffsets,
         group.group_id,
-        offsets_to_commit(offsets),
+        offsets_to_commit(validation.offsets_to_commit(offsets)),
         group.generation,
         group.member_id,
         group.group_instance_id,
-        patience=patience,
+        retry_policy=retry_policy,
         error_of=any_error,
     )

@@ -31,6 +31,9 @@ class Guest(Protocol):
     def abandon(self) -> None:
         """Break the promises: the loop is ending."""
 
+    def forked(self, error: ForkedClient) -> None:
+        """Promise nothing more: this process is a child that a fork has left without the loop."""
+
 
 class LoopThread:
     """Runs coroutines for threads that wait for them.
@@ -45,6 +48,7 @@ class LoopThread:
         self._guests: weakref.WeakSet[Guest] = weakref.WeakSet()
         self.loop = new_loop()
         self._thread = threading.Thread(target=self._run_forever, name=name, daemon=True)
+        _alive.add(self)
         self._thread.start()
 
     def _run_forever(self) -> None:
@@ -61,6 +65,14 @@ class LoopThread:
         """Tell somebody when the loop ends, on its thread, so that nobody waits for what cannot come."""
         self._guests.add(guest)
 
+    def forked(self) -> None:
+        """Tell the guests that this process has no loop."""
+        for guest in list(self._guests):
+            guest.forked(ForkedClient(self._whose()))
+
+    def _whose(self) -> str:
+        return f"the client was made in process {self._process_id}, and this is {os.getpid()}."
+
     def _cancel_all(self) -> None:
         tasks = asyncio.all_tasks(self.loop)
         for task in tasks:
@@ -70,7 +82,7 @@ class LoopThread:
     def check(self) -> None:
         """Raise where nobody would ever answer."""
         if os.getpid() != self._process_id:
-            raise ForkedClient(f"the client was made in process {self._process_id}, and this is {os.getpid()}.")
+            raise ForkedClient(self._whose())
         if self._is_closed or not self._thread.is_alive():
             raise ClientClosed("the client's loop is closed.")
         if threading.current_thread() is self._thread:
@@ -110,3 +122,14 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+
+_alive: weakref.WeakSet[LoopThread] = weakref.WeakSet()
+
+
+def _tell_forked() -> None:
+    for thread in list(_alive):
+        thread.forked()
+
+
+os.register_at_fork(after_in_child=_tell_forked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
 from eagleray.broker.controller.image import MetadataImage
@@ -18,14 +18,29 @@ from eagleray.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     import asyncio
 
-    from eagleray.client.ports import Timer
-    from eagleray.client.runtime import ClientRuntime
+    from eagleray.client.ports import OnReply, Peers, Timer
 
 _REFRESH_PAUSE_MS: Final = 20
 _SILENCE_MS: Final = 500
 """How long one node may be silent before the next is asked: its machine may be gone, and nobody says so then."""
 _HAS_IMAGE: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_CONTROLLER})
 """Any node's metadata are good enough here; one that is not the controller says so."""
+
+
+class Runtime(Protocol):
+    """What the view needs of the runtime that has it."""
+
+    loop: asyncio.AbstractEventLoop
+    peers: Peers
+
+    def ask(self, node_id: int, on_reply: OnReply | None, message_type: type, /, *fields: object) -> None:
+        """Send a request; see `Peers`."""
+
+    def now_ms(self) -> int:
+        """Return a time that never falls."""
+
+    def later(self, delay_ms: float, callback: Callable[[], None], /) -> Timer:
+        """Call back after a while."""
 
 
 class ClusterView:
@@ -36,7 +51,7 @@ class ClusterView:
     the leader says so.
     """
 
-    def __init__(self, runtime: ClientRuntime, image: MetadataImage) -> None:
+    def __init__(self, runtime: Runtime, image: MetadataImage) -> None:
         self._runtime = runtime
         self.image = image
         self.leaders: dict[TopicPartition, int] = {}

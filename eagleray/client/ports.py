@@ -17,6 +17,9 @@ class Peers(Protocol):
     on_silence: Callable[[], None] | None
     """Called now and then while a node lets somebody wait for long."""
 
+    hears_malformed: bool
+    """Whether a question that cannot be carried is answered with `Malformed`, and not with None."""
+
     def ask(self, node_id: int, on_reply: OnReply | None, message_type: type, /, *fields: object) -> None:
         """Send a request, made of its type and the fields behind the request id.
 
@@ -25,6 +28,9 @@ class Peers(Protocol):
 
     def learn(self, nodes: Mapping[int, NodeRegistration], /) -> None:
         """Take note of where nodes can be reached."""
+
+    def why_unreachable(self, node_id: int, /) -> str | None:
+        """Say which port of a node that runs cannot be reached from here, and why; None where that is not so."""
 
     def forget(self, node_ids: Iterable[int], /) -> None:
         """Answer whoever waits for nodes that are gone."""

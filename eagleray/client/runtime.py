@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -42,9 +43,15 @@ class ClientRuntime:
         self._seconds = self.loop.time
         self.view = ClusterView(self, image)
         peers.on_silence = self.view.refresh
+        peers.hears_malformed = True
         self._watched: set[Watched] = set()
         self._dirty: list[Drainable] = []
         self._ticker: asyncio.TimerHandle | None = None
+        self._thread_id = threading.get_ident()
+
+    def is_on_loop(self) -> bool:
+        """Whether this is the thread of the loop."""
+        return threading.get_ident() == self._thread_id
 
     def now_ms(self) -> int:
         """Return a time that never falls, to measure how long things take."""
@@ -55,7 +62,10 @@ class ClientRuntime:
         return self.loop.call_later(delay_ms / 1000, callback)
 
     def drain_soon(self, drainable: Drainable) -> None:
-        """Let somebody send what it has gathered at the end of this turn; to be asked once a turn."""
+        """Let somebody send what it has gathered at the end of this turn; to be asked once a turn, by any thread."""
+        if not self.is_on_loop():
+            self.loop.call_soon_threadsafe(drainable.drain)
+            return
         self._dirty.append(drainable)
         if len(self._dirty) == 1:
             self.loop.call_soon(self._drain_all)

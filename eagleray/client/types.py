@@ -61,14 +61,9 @@ class ConsumerGroupMetadata(msgspec.Struct, frozen=True):
     group_instance_id: str | None = None
 
 
-def as_group(group: str | ConsumerGroupMetadata) -> ConsumerGroupMetadata:
-    """Accept the name of a group in the place of its metadata."""
-    return ConsumerGroupMetadata(group) if isinstance(group, str) else group
-
-
 def as_offset(offset: int | OffsetAndMetadata) -> OffsetAndMetadata:
     """Accept a number in the place of an offset with metadata."""
-    return OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+    return offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
 
 
 def as_bytes(data: bytes | str | bytearray | memoryview | None) -> bytes | None:

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from eagleray.cli.options import examples
 from eagleray.pipelines.cli import example_commands, generating, loadtesting, running
-from eagleray.pipelines.cli.complaining import translated
+from eagleray.pipelines.cli.errors import translated
 
 
 class SparkErrors(TyperGroup):
@@ -20,10 +20,10 @@ class SparkErrors(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            complaint = translated(error)
-            if complaint is None:
+            usage_error = translated(error)
+            if usage_error is None:
                 raise
-            raise complaint from error
+            raise usage_error from error
 
 
 app = typer.Typer(

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from eagleray.cli.output import counted
 from eagleray.pipelines.jobs.metrics import BatchMetrics
 
 _SHOWN: Final = 12
@@ -32,8 +33,8 @@ class TextLines:
     def show(self, batch: BatchMetrics) -> None:
         """Print a micro-batch."""
         typer.echo(
-            f"batch {batch.batch_id}: {batch.rows_in:,} rows in, {batch.rows_out:,} out, {batch.duration_ms:,} ms, "
-            f"{batch.rows_per_second:,.0f} rows/s",
+            f"batch {batch.batch_id}: {counted(batch.rows_in, 'row')} in, {batch.rows_out:,} out, "
+            f"{batch.duration_ms:,} ms, {batch.rows_per_second:,.0f} rows/s",
             err=True,
         )
 
@@ -83,6 +84,7 @@ class LiveTable:
             return Text("waiting for the first micro-batch ...", style="dim")
         rate = self._rows_in * 1000 / max(self._busy_ms, 1)
         return Text(
-            f"{self._count} micro-batches, {self._rows_in:,} rows in, {self._rows_out:,} out, {rate:,.0f} rows/s",
+            f"{counted(self._count, 'micro-batch', 'micro-batches')}, {counted(self._rows_in, 'row')} in, "
+            f"{self._rows_out:,} out, {rate:,.0f} rows/s",
             style="bold",
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eagleray.cli import records
+from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Connection
 from eagleray.cli.output import note
 from eagleray.cli.running import prepare_ray, prepare_to_join
@@ -33,23 +33,20 @@ def cluster_of(connection: Connection, *, local: bool = False) -> Iterator[Clust
 @contextmanager
 def _running_cluster(connection: Connection) -> Iterator[Cluster]:
     prepare_to_join(connection)
-    address = records.address_of(connection)
     # Ray takes a second to load, and `--help` needs none of it.
-    from eagleray.actors.finding import ClusterNotFound  # noqa: PLC0415
     from eagleray.api import connect  # noqa: PLC0415
     from eagleray.cli import session  # noqa: PLC0415
-    from eagleray.cli.complaints import Complaint  # noqa: PLC0415
+    from eagleray.locating import locate  # noqa: PLC0415
+    from eagleray.location import COMMAND  # noqa: PLC0415
 
-    with session.joined_ray(address):
-        try:
-            cluster = connect(connection.name, address=address)
-        except ClusterNotFound:
-            raise Complaint(
-                f"there is no Eagleray cluster named {connection.name!r} on the Ray cluster at {address}; "
-                "start one with `eagleray start`, or choose another --name."
-            ) from None
-        with cluster:
-            yield cluster
+    location = locate(connection.name or None, connection.address, COMMAND)
+    if location.credentials is not None:
+        raise UsageError("Spark runs on the Ray cluster of the broker; give --address HOST:PORT of its head.")
+    with (
+        session.joined_ray(location.address, is_probed=True),
+        connect(location.name, address=location.address) as cluster,
+    ):
+        yield cluster
 
 
 @contextmanager
@@ -70,11 +67,10 @@ def _local_cluster() -> Iterator[Cluster]:
 def quiet_spark(context: typer.Context, name: str, cluster: Cluster, **sizes: Any) -> Iterator[SparkSession]:  # noqa: ANN401 - as spark_session has them
     """Spark on the Ray that was joined, for a cluster there; it keeps its log to itself, unless --debug asks for it.
 
-    What goes wrong is raised, and said in one line; Spark would print it as well, over two hundred.
+    What goes wrong is raised, and said in one line with the path of the log, where Spark has written all of it.
     """
     from eagleray.pipelines.session import spark_session  # noqa: PLC0415 - loads Spark
 
-    with spark_session(name, address=None, cluster=cluster.name, **sizes) as spark:
-        if not context.find_root().params.get("debug"):
-            spark.sparkContext.setLogLevel("OFF")
+    is_verbose = bool(context.find_root().params.get("debug"))
+    with spark_session(name, address=None, cluster=cluster.name, verbose=is_verbose, **sizes) as spark:
         yield spark

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from eagleray.cli.complaints import Complaint
+from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Address, Connection, Json, Name, examples
 from eagleray.cli.output import note, print_json, print_table
 from eagleray.pipelines.cli.clusters import Local, cluster_of, quiet_spark
@@ -52,7 +52,7 @@ def run_example(
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions of each topic.")] = 4,
     local: Local = False,
     json: Json = False,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Generate orders, run an example on them, and check what came out to the cent.
@@ -60,7 +60,7 @@ def run_example(
     Topics get names of their own, `example-NAME-…`, and are deleted in the end.
     """
     if example_name not in EXAMPLES:
-        raise Complaint(f"there is no example {example_name!r}; {nearest(example_name, EXAMPLES)}")
+        raise UsageError(f"there is no example {example_name!r}; {nearest(example_name, EXAMPLES)}")
     with cluster_of(Connection(name, address), local=local) as cluster:
         outcome = _run(context, cluster, example_name, rows=rows, seed=seed, partitions=partitions, is_json=json)
     if json:

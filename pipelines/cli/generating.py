@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from eagleray.cli.complaints import Complaint
+from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Address, Connection, Json, Name, examples
 from eagleray.cli.output import note, print_facts, print_json
 from eagleray.pipelines.cli.clusters import cluster_of, quiet_spark
@@ -64,7 +64,7 @@ def generate(
         str | None, typer.Option("--merchants", metavar="FILE", help="Write the table of merchants as CSV.")
     ] = None,
     json: Json = False,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Generate orders or payments from a seed, and write them to a topic in transactions.
@@ -72,7 +72,7 @@ def generate(
     What was written can be checked to the cent: the totals that are printed are computed from the seed.
     """
     if topic is None and merchants is None:
-        raise Complaint(
+        raise UsageError(
             "there is nothing to do: say --topic NAME, or --merchants FILE for the table beside the stream."
         )
     if merchants is not None:

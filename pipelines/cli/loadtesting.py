@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from eagleray.cli.complaints import Complaint
+from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Address, Connection, Json, Name, examples
-from eagleray.cli.output import note, print_json, print_table
+from eagleray.cli.output import counted, note, print_json, print_table
 from eagleray.pipelines.cli.clusters import Local, cluster_of, quiet_spark
 from eagleray.pipelines.cli.example_commands import ONE_CPU
 from eagleray.pipelines.loadtest.plan import LoadPlan
@@ -67,7 +67,7 @@ def loadtest(
     ] = "loadtest",
     local: Local = False,
     json: Json = False,
-    name: Name = "default",
+    name: Name = "",
     address: Address = None,
 ) -> None:
     """Drive a cluster from Spark executors and Ray tasks at once, and say what it does.
@@ -96,7 +96,7 @@ def loadtest(
     print_json(report) if json else _print(report)
     note(f"plots: {os.path.join(output, PLOTS)}; figures: {os.path.join(output, FIGURES)}")
     if not report.is_exact:
-        raise Complaint(f"{report.rows_committed:,} rows were committed, and {report.rows_found:,} found.")
+        raise UsageError(f"{counted(report.rows_committed, 'row')} committed, and {report.rows_found:,} found.")
 
 
 def _run(context: typer.Context, cluster: Cluster, plan: LoadPlan) -> LoadReport:
@@ -155,7 +155,8 @@ def _print(report: LoadReport) -> None:
         ),
         empty="nothing was driven",
     )
-    note(f"{report.rows_committed:,} rows committed, {report.rows_found:,} found by a reader of committed records")
+    committed = counted(report.rows_committed, "row")
+    note(f"{committed} committed, {report.rows_found:,} found by a reader of committed records")
     for each in report.drivers:
         if each.first_error:
             note(f"{each.name}: {each.first_error}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -13,6 +13,7 @@ import typer
 from eagleray.cli.options import Address, Connection, examples
 from eagleray.cli.output import note, print_facts
 from eagleray.cli.running import prepare_to_join
+from eagleray.client.errors import ClusterNotFound
 from eagleray.pipelines.cli.clusters import cluster_of, quiet_spark
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def run(
     context: typer.Context,
     job_file: Annotated[str, typer.Argument(metavar="JOB", help="The job file: TOML, or YAML.")],
     *,
-    check: Annotated[bool, typer.Option("--check", help="Say whether the file is right, and run nothing.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check the file, its topics and its plan, and run nothing.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print each micro-batch as a line of JSON.")] = False,
     name: Annotated[
         str | None,
@@ -51,12 +54,13 @@ def run(
     from eagleray.pipelines.jobs import read_job  # noqa: PLC0415 - `--help` needs none of it
 
     job = read_job(job_file)
+    connection = Connection(name or job.cluster, address)
     if check:
-        note(
-            f"{job_file} is right: {job.name} reads {_inputs(job)} and writes {job.sink.topic or 'to its topic column'}"
-        )
+        found = _check(job, connection)
+        writes = job.sink.topic or "to its topic column"
+        note(f"{job_file} is right: {job.name} reads {_inputs(job)} and writes {writes}; {found}")
         return
-    report = _run(context, job, Connection(name or job.cluster, address), is_json=json)
+    report = _run(context, job, connection, is_json=json)
     if not json:
         _print(report)
 
@@ -65,28 +69,59 @@ def _inputs(job: JobFile) -> str:
     return ", ".join(job.source.topics) or f"topics like {job.source.pattern}"
 
 
+def _check(job: JobFile, connection: Connection) -> str:
+    """Have the cluster say whether the topics exist, and Spark whether the plan is right; return what was checked."""
+    prepare_to_join(connection)
+    from eagleray.pipelines.jobs import check_plan, pipeline_of  # noqa: PLC0415 - loads Spark
+    from eagleray.pipelines.jobs.model import as_options  # noqa: PLC0415
+    from eagleray.pipelines.session import planning_session  # noqa: PLC0415
+
+    pipeline = pipeline_of(job)
+    topics = _check_topics(job, connection)
+    with planning_session(as_options(job.spark.config)) as spark:
+        check_plan(spark, pipeline)
+    return f"Spark has analysed its plan, and {topics}"
+
+
+def _check_topics(job: JobFile, connection: Connection) -> str:
+    from eagleray.pipelines.jobs import check_topics  # noqa: PLC0415 - loads Spark
+
+    with ExitStack() as joined:
+        try:
+            cluster = joined.enter_context(cluster_of(connection))
+        except ClusterNotFound as error:
+            if connection.name or connection.address:
+                raise
+            return f"its topics were not checked: {error}"
+        check_topics(job.source, job.sink, cluster.admin.list_topics(internal=True))
+    return "its topics exist."
+
+
 def _run(context: typer.Context, job: JobFile, connection: Connection, *, is_json: bool) -> PipelineReport:
     # Ray looks once, when it is loaded, at how it is to join; Spark on Ray loads it, and so may the job's own module.
     prepare_to_join(connection)
-    from eagleray.pipelines.jobs import pipeline_of, run_pipeline  # noqa: PLC0415 - loads Spark
+    from eagleray.pipelines.jobs import check_topics, pipeline_of, run_pipeline  # noqa: PLC0415 - loads Spark
     from eagleray.pipelines.jobs.model import as_options  # noqa: PLC0415
 
-    pipeline = msgspec.structs.replace(pipeline_of(job), cluster=connection.name)
+    pipeline = pipeline_of(job)
     sizes = job.spark
-    with (
-        cluster_of(connection) as cluster,
-        quiet_spark(
-            context,
-            job.name,
-            cluster,
-            executors=sizes.executors,
-            cores=sizes.cores,
-            memory=sizes.memory,
-            config=as_options(sizes.config),
-        ) as spark,
-        showing(job.name, is_json=is_json) as on_batch,
-    ):
-        return run_pipeline(spark, pipeline, on_batch)
+    config = as_options(sizes.config)
+    with cluster_of(connection) as cluster:
+        # Spark would find out half a minute later.
+        check_topics(job.source, job.sink, cluster.admin.list_topics(internal=True))
+        with (
+            quiet_spark(
+                context,
+                job.name,
+                cluster,
+                executors=sizes.executors,
+                cores=sizes.cores,
+                memory=sizes.memory,
+                config=config,
+            ) as spark,
+            showing(job.name, is_json=is_json) as on_batch,
+        ):
+            return run_pipeline(spark, msgspec.structs.replace(pipeline, cluster=cluster.name), on_batch)
 
 
 @contextmanager

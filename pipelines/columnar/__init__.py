@@ -1,11 +1,8 @@
 """Kafka's record batches to Arrow columns and back, without an object for any record."""
 
-from eagleray.pipelines.columnar.decoding import RecordColumns, decode
-from eagleray.pipelines.columnar.encoding import encode
-from eagleray.pipelines.columnar.prepared import PreparedRecords
-from eagleray.pipelines.columnar.routing import UnknownPartition, UnknownTopic
-from eagleray.pipelines.columnar.rows import Rows
-from eagleray.pipelines.columnar.schema import record_schema
+from eagleray.pipelines.columnar.decoder import RecordColumns, decode, record_schema
+from eagleray.pipelines.columnar.encoder import PreparedRecords, encode
+from eagleray.pipelines.columnar.routing import Rows, UnknownPartition, UnknownTopic
 
 __all__ = [
     "PreparedRecords",

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eagleray.pipelines.jobs.building import pipeline_of as pipeline_of
+    from eagleray.pipelines.jobs.checking import check_plan as check_plan
+    from eagleray.pipelines.jobs.checking import check_topics as check_topics
     from eagleray.pipelines.jobs.errors import InvalidJob as InvalidJob
     from eagleray.pipelines.jobs.functions import sql as sql
     from eagleray.pipelines.jobs.job_file import JobFile as JobFile
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "building": ("pipeline_of",),
+    "checking": ("check_plan", "check_topics"),
     "errors": ("InvalidJob",),
     "functions": ("sql",),
     "job_file": ("JobFile", "parse_job", "read_job"),

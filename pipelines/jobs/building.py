@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
+from eagleray.pipelines.data_source import DEFAULT_CLUSTER
 from eagleray.pipelines.jobs.errors import InvalidJob
 from eagleray.pipelines.jobs.functions import load_function, sql
 from eagleray.pipelines.jobs.job_file import JobFile
@@ -30,7 +31,7 @@ def pipeline_of(job: JobFile) -> Pipeline:
         sink=job.sink,
         checkpoint=job.path(job.checkpoint),
         trigger=job.trigger,
-        cluster=job.cluster,
+        cluster=job.cluster or DEFAULT_CLUSTER,
     )
 
 

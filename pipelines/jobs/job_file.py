@@ -62,7 +62,9 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     transform: TransformEntry | None = None
     tables: dict[str, Table] = {}
     trigger: str = AVAILABLE_NOW
-    cluster: str = "default"
+    cluster: str = ""
+    """Empty for the only one that there is."""
+
     spark: SparkSizes = SparkSizes()
     directory: str = ""
     """Where the file is; known when it was read from one."""

@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
+from eagleray.cli.output import counted
 from eagleray.pipelines.loadtest.report import BIN_S, Bin, DriverReport, LoadReport
 
 COLOURS: Final = {"ray": "#2a6f97", "spark": "#e07a2f"}
@@ -51,8 +52,8 @@ def _title(report: LoadReport) -> str:
     errors = sum(kind.errors for kind in report.kinds)
     exact = "every committed row found" if report.is_exact else "COUNTS DIFFER"
     return (
-        f"{total:,.0f} rows/s of {plan.size} bytes over {plan.partitions} partitions, all exactly once: "
-        f"{report.rows_committed:,} rows in {report.seconds:.0f} s, {errors} errors, {exact}"
+        f"{total:,.0f} rows/s of {plan.size} bytes over {counted(plan.partitions, 'partition')}, all exactly once: "
+        f"{counted(report.rows_committed, 'row')} in {report.seconds:.0f} s, {counted(errors, 'error')}, {exact}"
     )
 
 

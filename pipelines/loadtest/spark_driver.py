@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from eagleray.pipelines.loadtest.plan import LoadPlan
 from eagleray.pipelines.loadtest.report import Driven, Sample
+from eagleray.pipelines.spark_errors import cause_of
 
 
 class SparkDriver:
@@ -49,7 +50,7 @@ class SparkDriver:
             writer.option("topic", self._plan.topic).mode("append").save()
         except (PySparkException, Py4JError) as error:
             self._errors += 1
-            self._first_error = self._first_error or str(error).partition("\n")[0]
+            self._first_error = self._first_error or cause_of(str(error))
         else:
             ended = time.monotonic()
             self._samples.append(Sample(ended - began, (ended - started) * 1000, self._plan.spark_rows))

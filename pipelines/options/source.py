@@ -10,10 +10,10 @@ import msgspec
 from eagleray.pipelines.options import values
 from eagleray.pipelines.options.errors import OptionError
 from eagleray.pipelines.options.given import Given
+from eagleray.pipelines.options.positions import Latest, Position
 from eagleray.pipelines.options.reading import one_of, optional, positive, positive_integer, required
 from eagleray.pipelines.options.source_positions import check_order, ending_position, starting_position
 from eagleray.pipelines.options.topics import Assign, Selection, Subscribe, SubscribePattern
-from eagleray.pipelines.positions import Latest, Position
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnNoMatch = Literal["error", "latest"]

@@ -9,8 +9,7 @@ from eagleray.pipelines.options import values
 from eagleray.pipelines.options.errors import OptionError
 from eagleray.pipelines.options.given import Given
 from eagleray.pipelines.options.option import Option
-from eagleray.pipelines.options.reading import milliseconds, optional
-from eagleray.pipelines.positions import (
+from eagleray.pipelines.options.positions import (
     EARLIEST,
     LATEST,
     Earliest,
@@ -20,6 +19,7 @@ from eagleray.pipelines.positions import (
     Position,
     SpecificOffsets,
 )
+from eagleray.pipelines.options.reading import milliseconds, optional
 
 _WORDS: Final[dict[str, Position]] = {"earliest": Earliest(), "latest": Latest()}
 _REFUSED: Final = {

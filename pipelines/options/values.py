@@ -10,7 +10,7 @@ import msgspec
 from eagleray.broker.identities import TopicPartition
 from eagleray.pipelines.options.errors import OptionError
 from eagleray.pipelines.options.option import Option
-from eagleray.pipelines.positions import EARLIEST
+from eagleray.pipelines.options.positions import EARLIEST
 
 LARGEST_LONG: Final = 2**63 - 1
 LARGEST_INTEGER: Final = 2**31 - 1

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from eagleray.pipelines.offsets import CheckpointError, Offsets, from_checkpoint
+from eagleray.pipelines.source.offsets import CheckpointError, Offsets, from_checkpoint
 
 
 def query_id_of(location: str) -> str:

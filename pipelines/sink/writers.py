@@ -8,12 +8,17 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from eagleray.pipelines.connection import Whereabouts
-from eagleray.pipelines.offsets import Offsets
+from eagleray.pipelines.connection import ClusterLocation
 from eagleray.pipelines.options import SinkOptions
-from eagleray.pipelines.sink import checkpoint, committing
-from eagleray.pipelines.sink.naming import TransactionName, name_in_stream, name_of_this_task, number_of_this_task
-from eagleray.pipelines.sink.writing import write_branch
+from eagleray.pipelines.sink import checkpoint, transaction
+from eagleray.pipelines.sink.task import write_branch
+from eagleray.pipelines.sink.transaction_name import (
+    TransactionName,
+    name_in_stream,
+    name_of_this_task,
+    number_of_this_task,
+)
+from eagleray.pipelines.source.offsets import Offsets
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -25,7 +30,7 @@ class BatchWriter(DataSourceArrowWriter):
     tasks, and later to the process that commits.
     """
 
-    def __init__(self, options: SinkOptions, where: Whereabouts) -> None:
+    def __init__(self, options: SinkOptions, where: ClusterLocation) -> None:
         self._options = options
         self._where = where
         self._name = TransactionName(f"{options.transactional_id_prefix}-{uuid.uuid4()}", "job")
@@ -36,13 +41,13 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Messages) -> None:
         """Commit the job."""
-        written = committing.tasks_of(messages)
+        written = transaction.tasks_of(messages)
         if written:
-            committing.commit(self._where.connect(), written, timeout_ms=self._options.transaction_timeout_ms)
+            transaction.commit(self._where.connect(), written, timeout_ms=self._options.transaction_timeout_ms)
 
-    def abort(self, messages: Messages) -> None:  # noqa: ARG002 - all of the transaction goes, whoever wrote it
+    def abort(self, messages: Messages) -> None:  # noqa: ARG002 - all of the transaction goes, each writer's part
         """Abort the job, which is never run again under its name."""
-        committing.commit_nothing(self._where.connect(), self._name, self._options.transaction_timeout_ms)
+        transaction.commit_nothing(self._where.connect(), self._name, self._options.transaction_timeout_ms)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -52,7 +57,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     its tasks know. So they begin the transaction together, under a name that a batch which is run again has, too.
     """
 
-    def __init__(self, options: SinkOptions, where: Whereabouts) -> None:
+    def __init__(self, options: SinkOptions, where: ClusterLocation) -> None:
         self._options = options
         self._where = where
 
@@ -64,9 +69,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit a batch, with the offsets of its sources where a group is to have them."""
-        written = committing.tasks_of(messages)
+        written = transaction.tasks_of(messages)
         if written:
-            committing.commit(
+            transaction.commit(
                 self._where.connect(),
                 written,
                 timeout_ms=self._options.transaction_timeout_ms,
@@ -84,11 +89,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Abort a batch; where no task tells its name, the checkpoint does, or else it is left to its timeout."""
         name = self._name_of(messages, batchId)
         if name is not None:
-            committing.abort(self._where.connect(), name, self._options.transaction_timeout_ms)
+            transaction.abort(self._where.connect(), name, self._options.transaction_timeout_ms)
 
     def _name_of(self, messages: Messages, batch_id: int) -> TransactionName | None:
         options = self._options
-        written = committing.tasks_of(messages)
+        written = transaction.tasks_of(messages)
         if written:
             return written[0].name
         if options.checkpoint_location is None or not options.exactly_once:

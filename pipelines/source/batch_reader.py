@@ -7,18 +7,17 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from eagleray.pipelines.connection import Whereabouts
+from eagleray.pipelines.connection import ClusterLocation
 from eagleray.pipelines.options import SourceOptions
-from eagleray.pipelines.resolving import ranges_between
-from eagleray.pipelines.source.lookups import PartitionLookup
-from eagleray.pipelines.source.planning import tasks_for, warn
-from eagleray.pipelines.source.reading import RangesToRead, read_ranges
+from eagleray.pipelines.source.partition_lookup import PartitionLookup
+from eagleray.pipelines.source.resolution import ranges_between
+from eagleray.pipelines.source.tasks import RangesToRead, read_ranges, tasks_for, warn
 
 
 class BatchReader(DataSourceReader):
     """A read of fixed ranges, which are chosen when the job is planned."""
 
-    def __init__(self, options: SourceOptions, where: Whereabouts) -> None:
+    def __init__(self, options: SourceOptions, where: ClusterLocation) -> None:
         self._options = options
         self._where = where
 

@@ -15,15 +15,14 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from eagleray.pipelines.connection import Whereabouts
-from eagleray.pipelines.data_loss import begin_offsets, plan_ranges
-from eagleray.pipelines.offsets import Checkpoint, Offsets, bounds_up_to, from_checkpoint, to_checkpoint
+from eagleray.pipelines.connection import ClusterLocation
 from eagleray.pipelines.options import SourceOptions
-from eagleray.pipelines.positions import Latest
-from eagleray.pipelines.rate_limit import is_due, next_offsets
-from eagleray.pipelines.source.lookups import PartitionLookup
-from eagleray.pipelines.source.planning import tasks_for, warn
-from eagleray.pipelines.source.reading import RangesToRead, read_ranges
+from eagleray.pipelines.options.positions import Latest
+from eagleray.pipelines.source.data_loss import begin_offsets, plan_ranges
+from eagleray.pipelines.source.offsets import Checkpoint, Offsets, bounds_up_to, from_checkpoint, to_checkpoint
+from eagleray.pipelines.source.partition_lookup import PartitionLookup
+from eagleray.pipelines.source.rate_limit import is_due, next_offsets
+from eagleray.pipelines.source.tasks import RangesToRead, read_ranges, tasks_for, warn
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -33,7 +32,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     offsets there alone, so that a batch that is run again reads the same records.
     """
 
-    def __init__(self, options: SourceOptions, where: Whereabouts) -> None:
+    def __init__(self, options: SourceOptions, where: ClusterLocation) -> None:
         self._options = options
         self._where = where
         self._target: Offsets | None = None

@@ -22,6 +22,7 @@ from eagleray.protocol.records.build import (
     rebuild_batch,
 )
 from eagleray.protocol.records.check import check_client_batch, check_records
+from eagleray.protocol.records.columns import RecordColumns
 from eagleray.protocol.records.committed import committed_batches
 from eagleray.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
 from eagleray.protocol.records.control import ControlType, EndTransactionMarker
@@ -52,6 +53,7 @@ __all__ = [
     "NewRecord",
     "Record",
     "RecordBatch",
+    "RecordColumns",
     "Scan",
     "TimestampType",
     "build_batch",

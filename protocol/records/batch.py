@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 from crc32c import crc32c
 
 from eagleray.protocol.errors import CorruptRecord, InvalidRecord, ProtocolError
+from eagleray.protocol.records.columns import RecordColumns, decode_columns
 from eagleray.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
 from eagleray.protocol.records.control import EndTransactionMarker, decode_marker, decode_usual_marker
 from eagleray.protocol.records.header import (
@@ -25,6 +28,8 @@ from eagleray.protocol.records.header import (
 )
 from eagleray.protocol.records.record import Record, decode_records
 
+Decoded = TypeVar("Decoded")
+
 _CRC_POSITION = 17
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
@@ -36,7 +41,7 @@ class RecordBatch:
     """One batch: its decoded header and a view over exactly its bytes.
 
     It owns no bytes; it is valid as long as the buffer under the view is not changed. The header was
-    checked, the rest only when somebody asks for it.
+    checked, the rest only on request.
     """
 
     __slots__ = ("header", "view")
@@ -63,9 +68,16 @@ class RecordBatch:
         Raises InvalidRecord when they cannot be decoded, UnsupportedCompression, and RecordTooLarge when they
         would unpack to more than `max_bytes`. As objects, tiny records take some twenty times their bytes.
         """
+        return self._decode(decode_records, max_bytes)
+
+    def columns(self, *, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> RecordColumns:
+        """Decode the records into columns, for a reader of many; raises what `records` does."""
+        return self._decode(decode_columns, max_bytes)
+
+    def _decode(self, decode: Callable[..., Decoded], max_bytes: int) -> Decoded:
         header = self.header
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        return decode_records(
+        return decode(
             bytes(self.records_block(max_bytes=max_bytes)),
             header.record_count,
             base_offset=header.base_offset,

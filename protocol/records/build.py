@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from eagleray.protocol.records.batch import RecordBatch
     from eagleray.protocol.records.control import EndTransactionMarker
     from eagleray.protocol.records.header import BytesLike
+    from eagleray.protocol.records.record import Headers
 
 _PREFIX = struct.Struct(">qiibI")
 _SUMMED_HEADER = struct.Struct(">hiqqqhii")
@@ -108,24 +109,26 @@ class BatchBuilder:
         return self._size_bytes
 
     def add(self, record: NewRecord) -> bool:
-        """Take the record, unless the batch would get larger than it may; the first record always fits.
+        """Take the record, unless the batch would get larger than it may; the first record always fits."""
+        return self.append(record.value, record.key, record.timestamp, record.headers) >= 0
 
-        A limit that refused the first record would leave it without any batch; the broker decides about it.
+    def append(self, value: bytes | None, key: bytes | None, timestamp: int, headers: Headers) -> int:
+        """Take a record and return its place in the batch, or -1 where the batch would get larger than it may.
+
+        The first record always fits: a limit that refused it would leave it without any batch; the broker decides.
         """
-        timestamp = record.timestamp
-        is_first = not self._encoded
-        base_timestamp = timestamp if is_first else self._base_timestamp
-        encoded = encode_record(
-            len(self._encoded), timestamp - base_timestamp, record.key, record.value, record.headers
-        )
+        place = len(self._encoded)
+        base_timestamp = self._base_timestamp if place else timestamp
+        encoded = encode_record(place, timestamp - base_timestamp, key, value, headers)
         size_bytes = self._size_bytes + len(encoded)
-        if self._max_bytes is not None and size_bytes > self._max_bytes and not is_first:
-            return False
+        if self._max_bytes is not None and size_bytes > self._max_bytes and place:
+            return -1
         self._encoded.append(encoded)
         self._size_bytes = size_bytes
         self._base_timestamp = base_timestamp
-        self._max_timestamp = timestamp if is_first else max(self._max_timestamp, timestamp)
-        return True
+        if timestamp > self._max_timestamp or not place:
+            self._max_timestamp = timestamp
+        return place
 
     def build(
         self,

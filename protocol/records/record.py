@@ -12,14 +12,20 @@ from typing import TypeAlias
 import msgspec
 
 from eagleray.protocol.errors import InvalidRecord
-from eagleray.protocol.records.varint import SINGLE_BYTE_VALUES, decode_longer, decode_varint, encode_varint
+from eagleray.protocol.records.varint import (
+    KEPT_VARINTS,
+    SINGLE_BYTE_VALUES,
+    decode_longer,
+    decode_varint,
+    encode_varint,
+)
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """Header keys that are no UTF-8 keep their bytes as surrogate escapes, so that every record round-trips."""
 
 NO_TIMESTAMP = -1
 
-_MIN_RECORD_BYTES = 7
+MIN_RECORD_BYTES = 7
 _MIN_HEADER_BYTES = 2
 _MIN_INT64 = -(1 << 63)
 _MAX_INT64 = (1 << 63) - 1
@@ -51,25 +57,33 @@ def encode_record(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Headers = ()
 ) -> bytes:
     """Encode one record, its length included."""
-    if not _MIN_INT64 <= timestamp_delta <= _MAX_INT64:
-        timestamp_delta = _wrap(timestamp_delta)
-    parts = [
-        _ATTRIBUTES,
-        encode_varint(timestamp_delta),
-        encode_varint(offset_delta),
-        _NULL if key is None else encode_varint(len(key)),
-        key or b"",
-        _NULL if value is None else encode_varint(len(value)),
-        value or b"",
-        _encode_headers(headers) if headers else _NO_HEADERS,
-    ]
-    body = b"".join(parts)
-    return encode_varint(len(body)) + body
+    kept = KEPT_VARINTS
+    try:
+        when = kept[timestamp_delta]
+    except KeyError:
+        when = encode_varint(timestamp_delta if _MIN_INT64 <= timestamp_delta <= _MAX_INT64 else _wrap(timestamp_delta))
+    where = kept.get(offset_delta) or encode_varint(offset_delta)
+    if key is None:
+        key_length, key = _NULL, b""
+    else:
+        key_length = kept.get(len(key)) or encode_varint(len(key))
+    if value is None:
+        value_length, value = _NULL, b""
+    else:
+        value_length = kept.get(len(value)) or encode_varint(len(value))
+    rest = _encode_headers(headers) if headers else _NO_HEADERS
+    body = b"".join((_ATTRIBUTES, when, where, key_length, key, value_length, value, rest))
+    return (kept.get(len(body)) or encode_varint(len(body))) + body
 
 
 def _wrap(number: int) -> int:
     """Reduce a sum or difference of timestamps to 64 bits, which is what Kafka's arithmetic does by itself."""
     return (number - _MIN_INT64) % (1 << 64) + _MIN_INT64
+
+
+def wrap_timestamp(timestamp: int) -> int:
+    """Return a timestamp that was computed from a delta, in 64 bits."""
+    return timestamp if _MIN_INT64 <= timestamp <= _MAX_INT64 else _wrap(timestamp)
 
 
 def _encode_headers(headers: Headers) -> bytes:
@@ -97,18 +111,18 @@ def decode_records(
     All of them get `append_timestamp` when the broker has set the time. Raises InvalidRecord for anything
     that is not such a block.
     """
-    if not 0 <= count * _MIN_RECORD_BYTES <= len(block):
+    if not 0 <= count * MIN_RECORD_BYTES <= len(block):
         raise InvalidRecord(f"{count} records do not fit into {len(block)} bytes")
     records: list[Record] = []
     position = 0
     try:
         for _ in range(count):
-            offset_delta, timestamp_delta, key, value, headers, position = _decode_record(block, position)
+            offset_delta, timestamp_delta, key, value, headers, position = decode_record(block, position)
             if not 0 <= offset_delta <= last_offset_delta:
                 raise InvalidRecord(f"offset delta {offset_delta} lies outside of its batch")
-            timestamp = base_timestamp + timestamp_delta if append_timestamp is None else append_timestamp
-            if not _MIN_INT64 <= timestamp <= _MAX_INT64:
-                timestamp = _wrap(timestamp)
+            timestamp = append_timestamp
+            if timestamp is None:
+                timestamp = wrap_timestamp(base_timestamp + timestamp_delta)
             records.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
     except IndexError:
         raise InvalidRecord(f"the block of records ends inside record {len(records)}") from None
@@ -117,7 +131,7 @@ def decode_records(
     return records
 
 
-def _decode_record(block: bytes, position: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
+def decode_record(block: bytes, position: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
     """Return the deltas, key, value and headers of the record at `position`, and the position after it."""
     single_byte_values = SINGLE_BYTE_VALUES
     length = single_byte_values[block[position]]

@@ -29,6 +29,9 @@ def _encode(number: int) -> bytes:
 
 _ENCODED = tuple(_encode(number) for number in range(_KEPT))
 
+KEPT_VARINTS = dict(enumerate(_ENCODED)) | {-1: _encode(-1)}
+"""The encodings of small numbers, and of the length of what is null: for loops that cannot afford a call."""
+
 SINGLE_BYTE_VALUES: tuple[int | None, ...] = (
     *((byte >> 1) ^ -(byte & 1) for byte in range(0x80)),
     *[None] * 0x80,

@@ -160,5 +160,6 @@ def test_coordinator_dies_while_branches_are_open(separate):
 def test_token_of_another_cluster_is_refused(separate, colocated):
     with separate.begin(fresh("job"), tag="batch-1") as transaction:
         token = transaction.branch()
+        transaction.abort()
     with pytest.raises(eagleray.errors.RefusedError, match="belongs to cluster"):
         colocated.join(token)

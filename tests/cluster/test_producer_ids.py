@@ -1,11 +1,11 @@
-"""Producer ids are given out once, whoever is killed meanwhile."""
+"""Producer ids are given out once, whichever node is killed meanwhile."""
 
 import asyncio
 
 import pytest
 
 from eagleray.broker.transactions.events import InitProducerId
-from eagleray.client.calls import Patience, call_patiently
+from eagleray.client.calls import RetryPolicy, call_with_retries
 from tests.support.clusters import client_of, fresh, kill, nodes_with, until_back, within_deadline
 
 pytestmark = pytest.mark.slow
@@ -16,8 +16,13 @@ ASKED_EACH_ROUND = 1100
 
 
 async def fresh_id(client, node_id, transactional_id=None):
-    reply = await call_patiently(
-        client.runtime, lambda: node_id, "asking for an identity", InitProducerId, transactional_id, patience=Patience()
+    reply = await call_with_retries(
+        client.runtime,
+        lambda: node_id,
+        "asking for an identity",
+        InitProducerId,
+        transactional_id,
+        retry_policy=RetryPolicy(),
     )
     return reply.producer
 

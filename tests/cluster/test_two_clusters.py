@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 import eagleray
-from eagleray.actors.finding import ClusterNotFound
 from eagleray.actors.lanes import direct
+from eagleray.client.errors import ClusterNotFound
 from tests.support.clusters import admin_of, check, fresh
 
 pytestmark = pytest.mark.slow

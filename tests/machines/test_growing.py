@@ -2,7 +2,7 @@
 
 import pytest
 
-from eagleray.actors.machines import CannotAdd
+from eagleray.errors import CannotAdd
 from tests.support.cluster_load import Load
 from tests.support.clusters import client_of, until, until_running, within_deadline
 from tests.support.librdkafka_load import LibrdkafkaLoad

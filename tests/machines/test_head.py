@@ -1,6 +1,6 @@
 """Ray's head is lost: the streams go on without it, and nothing acknowledged is lost on the way back.
 
-Whoever is connected to Ray ends with it, so the load comes from a client that has a contact file, and no Ray.
+A program that is connected to Ray ends with it, so the load comes from a client that has a contact file, and no Ray.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from eagleray.actors.contact import decode_contact
+from eagleray.actors.cluster_credentials import decode_credentials
 from eagleray.actors.lanes.peers import Peers
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.runtime import ClientRuntime
@@ -84,9 +84,9 @@ class Commands:
     @asynccontextmanager
     async def client(self):
         """A client that knows nothing of Ray."""
-        contact = decode_contact(Path(self.contact_file).read_bytes())
-        peers = Peers(token=contact.token)
-        cluster = AsyncCluster(ClientRuntime(peers, contact.image, cluster=NAME))
+        credentials = decode_credentials(Path(self.contact_file).read_bytes())
+        peers = Peers(token=credentials.token)
+        cluster = AsyncCluster(ClientRuntime(peers, credentials.image, cluster=NAME))
         try:
             while not cluster.runtime.view.image.version:
                 await cluster.runtime.view.refreshed()

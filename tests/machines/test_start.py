@@ -6,12 +6,14 @@ import os
 import pytest
 
 import eagleray
-from eagleray.actors.machines import CannotStart
 from eagleray.actors.supervision import running_nodes
+from eagleray.errors import CannotStart
+from tests.support.cli_processes import FEWER
 from tests.support.clusters import check, until_back, until_running
 from tests.support.machines import three_machines
 
 NAME = "spread"
+SMALL = ("--layout", "colocated", "--leaders", "1")
 MESSAGES = [b"%d" % number for number in range(30)]
 
 
@@ -96,6 +98,24 @@ def test_cluster_is_found_and_stopped_without_its_first_node_and_begins_where_it
     machines.start_machine(1)
     with machines.start_cluster(NAME, tmp_path) as again:
         check(again, "orders", MESSAGES)
+
+
+def test_command_starts_a_cluster_on_three_machines(machines, tmp_path, monkeypatch):
+    monkeypatch.setenv("EAGLERAY_HOME", str(tmp_path / "home"))
+    data = ("--data-dir", str(tmp_path / "data"), "--listen", "0.0.0.0:0")
+    printed = machines.run("typed", "start", "--machines", "3", *data, *SMALL, *FEWER, "--detach").stdout
+    try:
+        described = json.loads(machines.run("typed", "status", "--json").stdout)
+        assert [node["machine"] for node in described["nodes"]] == machines.addresses
+        assert printed.startswith("bootstrap.servers=")
+        replicated = ("--replication-factor", "3", "--config", "min.insync.replicas=2")
+        machines.run("typed", "topic", "create", "orders", *replicated)
+        (partition,) = json.loads(machines.run("typed", "topic", "describe", "orders", "--json").stdout)["partitions"]
+        assert sorted(partition["replicas"]) == [0, 100, 200]
+    finally:
+        machines.run("typed", "stop")
+    with pytest.raises(AssertionError, match="no Eagleray cluster named 'typed'"):
+        machines.run("typed", "status")
 
 
 def test_what_cannot_be_is_said_before_anything_starts(machines, tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import struct
+import time
 from contextlib import asynccontextmanager
 
 import pytest
@@ -73,15 +74,31 @@ def test_half_a_request_is_not_waited_for_for_ever(tmp_path, caplog):
     assert caplog.text.count("the rest of a request does not come") == 1
 
 
-def test_idle_connections_cost_nobody_anything_and_are_closed_in_the_end(tmp_path):
+def let_time_pass(monkeypatch):
+    """Return a function that sets the clocks of this loop and of its nodes forward, by so many seconds."""
+    loop, read_clock = asyncio.get_running_loop(), time.clock_gettime_ns
+    read_loop_time, ahead_s = loop.time, 0
+
+    def pass_seconds(seconds):
+        nonlocal ahead_s
+        ahead_s += seconds
+
+    monkeypatch.setattr(loop, "time", lambda: read_loop_time() + ahead_s)
+    monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: read_clock(clock) + ahead_s * 1_000_000_000)
+    return pass_seconds
+
+
+def test_idle_connections_cost_others_nothing_and_are_closed_in_the_end(tmp_path, monkeypatch):
     async def scenario():
-        async with serving(tmp_path, **{"connections.max.idle.ms": "1500"}) as (node, good):
+        async with serving(tmp_path, **{"connections.max.idle.ms": "60000"}) as (node, good):
+            pass_seconds = let_time_pass(monkeypatch)
             idle = [await WireClient.connect(node) for _ in range(1000)]
             assert len(node.listener) == 1001
             for _ in range(100):
                 await good.ask(ASK, 3)
             while len(node.listener) > 1:
                 await good.ask(ASK, 3)
+                pass_seconds(61)
                 await asyncio.sleep(0.05)
             for client in idle:
                 await client.close()

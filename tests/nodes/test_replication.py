@@ -200,14 +200,46 @@ def test_with_too_few_in_sync_nothing_is_acknowledged_and_nothing_lost(tmp_path)
     run(tmp_path, scenario)
 
 
+def coordinated_by(cluster, node_id):
+    """A transactional id whose coordinator is on a node."""
+    ids = map("id-{}".format, range(100))
+    return next(name for name in ids if cluster.runtime.view.transaction_coordinator(name) == node_id)
+
+
+@pytest.mark.parametrize(("least", "is_decided"), [("1", True), ("2", False)])
+def test_coordinator_decides_only_with_enough_replicas_in_sync(tmp_path, least, is_decided):
+    async def scenario(nodes, cluster):
+        await create(cluster, nodes)
+        name = coordinated_by(cluster, 0)
+        log = cluster.runtime.view.transaction_partition(name)
+        await until_in_sync(nodes, partition=log)
+        async with cluster.producer(transactional_id=name) as producer:
+            producer.begin()
+            await producer.send("orders", b"decided")
+            await producer.flush()
+            for node_id in (100, 200):
+                await nodes.kill_node(node_id)
+            await until(
+                lambda: state_of(nodes).leader == state_of(nodes, log).leader == 0, "the one that is left leads"
+            )
+            # The set never gets smaller than the setting says, and all in it have to have the decision.
+            await until_in_sync(nodes, int(least), log)
+            commit = asyncio.ensure_future(producer.commit())
+            await asyncio.wait({commit}, timeout=10 if is_decided else 2)
+            assert commit.done() is is_decided
+            assert await values(cluster) == [b"decided"] * is_decided
+            for node_id in (100, 200):
+                await nodes.start_node(node_id)
+            await commit
+        assert await values(cluster) == [b"decided"]
+
+    run(tmp_path, scenario, **{"transaction.state.log.min.isr": least})
+
+
 def test_a_transaction_goes_on_when_its_coordinator_dies(tmp_path):
     async def scenario(nodes, cluster):
         await create(cluster, nodes, **{"min.insync.replicas": "2"})
-        name = next(
-            name
-            for name in (f"id-{number}" for number in range(100))
-            if cluster.runtime.view.transaction_coordinator(name) == 100
-        )
+        name = coordinated_by(cluster, 100)
         async with cluster.producer(transactional_id=name) as producer:
             producer.begin()
             await producer.send("orders", b"first")

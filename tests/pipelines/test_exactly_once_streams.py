@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from eagleray.pipelines.connection import Whereabouts
+from eagleray.pipelines.connection import ClusterLocation
 from eagleray.pipelines.options import SinkOptions
-from eagleray.pipelines.sink.naming import name_in_stream
+from eagleray.pipelines.sink.task import TaskWritten
+from eagleray.pipelines.sink.transaction_name import name_in_stream
 from eagleray.pipelines.sink.writers import StreamWriter
-from eagleray.pipelines.sink.writing import TaskWritten
 from tests.support.clusters import fresh
 from tests.support.spark import (
     Copy,
@@ -108,7 +108,7 @@ def test_a_driver_that_comes_too_late_changes_nothing(spark, cluster, source, ta
     assert before == Counter(numbered(0, 20))
 
     options = SinkOptions.parse({"topic": target, "checkpointlocation": str(tmp_path)}, streaming=True)
-    writer = StreamWriter(options, Whereabouts("default", "auto"))
+    writer = StreamWriter(options, ClusterLocation("default", "auto"))
     late = name_in_stream("spark", query.id, 0)
     transaction = cluster.begin(late.transactional_id, tag=late.tag, shared=True)
     assert transaction.already_committed

@@ -5,13 +5,13 @@ import json
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from eagleray.pipelines.cli.complaining import last_words
 from eagleray.pipelines.datasets import ORDER_DDL, expected_totals
 from eagleray.pipelines.datasets.producing import produce
 from eagleray.pipelines.datasets.spark import rows_frame, write_dataset
 from eagleray.pipelines.examples import EXAMPLES, example
 from eagleray.pipelines.examples.stage import Stage, committed, values
 from eagleray.pipelines.jobs import Pipeline, Sink, Source, pipeline_of, read_job, run_pipeline
+from eagleray.pipelines.spark_errors import cause_of
 from tests.support.clusters import fresh
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -80,7 +80,7 @@ def test_value_that_is_not_what_the_schema_says_ends_the_pipeline(cluster, spark
     )
     with pytest.raises(StreamingQueryException) as raised:
         run_pipeline(spark, pipeline)
-    assert "MALFORMED_RECORD_IN_PARSING" in last_words(str(raised.value))
+    assert "MALFORMED_RECORD_IN_PARSING" in cause_of(str(raised.value))
     assert list(committed(cluster, sink)) == []
 
 

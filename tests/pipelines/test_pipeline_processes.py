@@ -5,6 +5,7 @@ import json
 import pytest
 
 from eagleray.pipelines.datasets import expected_totals
+from tests.support.cli_cluster import run_process
 from tests.support.cli_processes import Machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
@@ -60,3 +61,72 @@ def test_orders_are_generated_and_a_job_file_run_on_them(machine, tmp_path):
     written = [json.loads(line) for line in machine.run("consume", "out", "--max", 2_000).splitlines()]
     assert sum(row["amount_cents"] for row in written) == expected_totals(3, 2_000).amount_cents
     assert all(row["digits"] == len(str(row["amount_cents"])) for row in written)
+
+
+SQL_JOB = """
+name = "cents"
+checkpoint = "checkpoint"
+
+[source]
+topics = ["{topic}"]
+value_schema = "order_id BIGINT, amount_cents BIGINT"
+
+[transform]
+sql = "{sql}"
+
+[sink]
+topic = "out"
+"""
+RIGHT = "SELECT order_id, amount_cents FROM input"
+
+
+class Jobs:
+    """Runs job files that fail, and returns the one line that is said."""
+
+    def __init__(self, machine, folder):
+        self._machine = machine
+        self._path = folder / "job.toml"
+
+    def run(self, *options, topic="orders", sql=RIGHT):
+        self._path.write_text(SQL_JOB.format(topic=topic, sql=sql))
+        return run_process("pipeline", "run", self._path, *options, environment=self._machine.environment)
+
+    def complaint(self, *options, **job):
+        ended = self.run(*options, **job)
+        said = ended.stderr.decode() if isinstance(ended.stderr, bytes) else ended.stderr
+        assert (ended.returncode, said.count("\n")) == (1, 1), said
+        return said
+
+
+@pytest.fixture
+def jobs(machine, tmp_path):
+    return Jobs(machine, tmp_path)
+
+
+def test_what_is_wrong_with_a_job_is_said_in_one_line(machine, jobs):
+    nowhere = jobs.run("--check")
+    assert nowhere.returncode == 0, nowhere.stderr
+    assert "its topics were not checked: " in str(nowhere.stderr)
+    assert "Start one with `eagleray start" in str(nowhere.stderr)
+
+    machine.start("--layout", "colocated", "--leaders", 1)
+    machine.run("topic", "create", "orders")
+    machine.run("topic", "create", "out")
+    machine.run("produce", "orders", stdin=b'{"order_id": 1, "amount_cents": 0}\n')
+    assert "its topics exist" in str(jobs.run("--check").stderr)
+    for options in ((), ("--check",)):
+        missing = jobs.complaint(*options, topic="order")
+        assert "subscribe names order, which the cluster does not have. Did you mean orders by order?" in missing
+    assert "cannot be resolved. Did you mean one of" in jobs.complaint(
+        "--check", sql="SELECT cents AS value FROM input"
+    )
+    assert "The column value is bigint" in jobs.complaint("--check", sql="SELECT order_id AS value FROM input")
+
+    failed = jobs.complaint(sql="SELECT cast(1 / amount_cents AS STRING) AS value FROM input")
+    assert failed.startswith("error: [DIVIDE_BY_ZERO] Division by zero.")
+    log = failed.rpartition("(Spark's log is ")[2].rstrip(")\n")
+    with open(log, encoding="utf-8") as file:
+        written = file.read()
+    assert " WARN " in written, "what Spark has logged"
+    assert "DIVIDE_BY_ZERO" in written
+    assert "at org.apache.spark.sql.execution.streaming" in written, "the trace in Java"

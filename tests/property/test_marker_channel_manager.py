@@ -9,12 +9,12 @@ from eagleray.broker.transactions.events import BranchMarkers, MarkersWritten, S
 from eagleray.broker.transactions.marker_events import (
     NO_LEADER,
     LeadersLearned,
+    MarkerCall,
+    MarkerCallAnswered,
+    MarkerCallUnanswered,
     MarkerEvent,
-    MarkersAnswered,
-    MarkersUnanswered,
     PartitionsDeleted,
     ResolveLeaders,
-    WriteMarkers,
 )
 from eagleray.broker.transactions.markers import DONE, MarkerChannelManager, MarkerConfig
 from eagleray.protocol.errors import ErrorCode
@@ -36,8 +36,8 @@ class MarkerMachine(RuleBasedStateMachine):
         super().__init__()
         self.manager = MarkerChannelManager(MarkerConfig(max_call_markers=MAX_MARKERS, max_call_bytes=10_000))
         self.now_ms = 0
-        self.calls: dict[int, WriteMarkers] = {}
-        self.ended_calls: list[WriteMarkers] = []
+        self.calls: dict[int, MarkerCall] = {}
+        self.ended_calls: list[MarkerCall] = []
         self.deleted: set[TopicPartition] = set()
         self.history: list[SendMarkers] = []
         self.latest: dict[str, SendMarkers] = {}
@@ -47,7 +47,7 @@ class MarkerMachine(RuleBasedStateMachine):
 
     def tell(self, event: MarkerEvent) -> None:
         for effect in self.manager.handle(event, self.now_ms):
-            if isinstance(effect, WriteMarkers):
+            if isinstance(effect, MarkerCall):
                 assert effect.leader not in self.calls, "one call in flight to a leader"
                 assert 0 < sum(len(marker.partitions) for marker in effect.markers) <= MAX_MARKERS
                 self.calls[effect.leader] = effect
@@ -103,7 +103,7 @@ class MarkerMachine(RuleBasedStateMachine):
     def asks_for_something_old(self, place: int) -> None:
         request = self.history[place % len(self.history)]
         under_way = self.unreported.get(request.transactional_id)
-        # While something newer is under way, nobody listens.
+        # While something newer is under way, no coordinator listens.
         if under_way is None or request.decision > under_way.decision:
             self.unreported[request.transactional_id] = request
         self.tell(request)
@@ -126,7 +126,7 @@ class MarkerMachine(RuleBasedStateMachine):
                     self.settled.setdefault(marker.producer, set()).add(partition)
                 if error_code is FENCED:
                     self.give_up(marker.producer)
-        self.tell(MarkersAnswered(leader, call.call_id, () if all_written else tuple(error_codes)))
+        self.tell(MarkerCallAnswered(leader, call.call_id, () if all_written else tuple(error_codes)))
 
     def give_up(self, producer: ProducerIdentity) -> None:
         name = NAMES[producer.producer_id % 10]
@@ -144,13 +144,13 @@ class MarkerMachine(RuleBasedStateMachine):
         leader = data.draw(st.sampled_from(sorted(self.calls)))
         call = self.calls.pop(leader)
         self.ended_calls.append(call)
-        self.tell(MarkersUnanswered(leader, call.call_id))
+        self.tell(MarkerCallUnanswered(leader, call.call_id))
 
     @precondition(lambda self: self.ended_calls)
     @rule(place=st.integers(0, 20), is_answer=st.booleans())
     def answers_too_late(self, place: int, is_answer: bool) -> None:
         call = self.ended_calls[place % len(self.ended_calls)]
-        event = MarkersAnswered if is_answer else MarkersUnanswered
+        event = MarkerCallAnswered if is_answer else MarkerCallUnanswered
         self.tell(event(call.leader, call.call_id))
 
     # The cluster
@@ -189,7 +189,7 @@ class MarkerMachine(RuleBasedStateMachine):
                 call = self.calls.pop(leader)
                 for marker in call.markers:
                     self.settled.setdefault(marker.producer, set()).update(marker.partitions)
-                self.tell(MarkersAnswered(leader, call.call_id))
+                self.tell(MarkerCallAnswered(leader, call.call_id))
             self.now_ms += 1000
             self.tell(Tick())
         assert not self.unreported, "never written"

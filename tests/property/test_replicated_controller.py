@@ -33,7 +33,7 @@ from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.electing import partitions_of
-from eagleray.broker.replication.events import Heartbeat, InSyncReplica, ProposeIsr, Resigned
+from eagleray.broker.replication.events import BrokerHeartbeat, InSyncReplica, ProposeIsr, Resigned
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import MACHINES, SMALL, ControllerDriver, plan_of, registration
 
@@ -56,7 +56,7 @@ losses = st.sampled_from([NO_LOSS, EVERYTHING]) | st.builds(Loss, some, some, st
 
 
 class ReplicatedController(RuleBasedStateMachine):
-    """Whatever is asked and lost: nobody leads who may not, and nothing in sync is forgotten."""
+    """Whatever is asked and lost: no node leads that may not, and nothing in sync is forgotten."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class ReplicatedController(RuleBasedStateMachine):
             elif isinstance(answer, NodeRegistered) and answer.error_code is ErrorCode.STALE_BROKER_EPOCH:
                 assert answer.known_incarnation >= request.node.incarnation
 
-    def see_beat(self, beat: Heartbeat, answered: NodeBeatAnswered) -> None:
+    def see_beat(self, beat: BrokerHeartbeat, answered: NodeBeatAnswered) -> None:
         answer = answered.answer
         assert (answer.node_id, answer.incarnation, answer.sent_ms) == (beat.node_id, beat.incarnation, beat.sent_ms)
         if answer.error_code is ErrorCode.NONE:
@@ -116,7 +116,7 @@ class ReplicatedController(RuleBasedStateMachine):
         self.driver.now_ms += elapsed_ms
         for node_id in NODES:
             if node_id not in silent:
-                self.send(NodeBeat, Heartbeat(node_id, self.lives[node_id], self.driver.now_ms))
+                self.send(NodeBeat, BrokerHeartbeat(node_id, self.lives[node_id], self.driver.now_ms))
         self.driver.tell(Tick())
         self.take_in()
 
@@ -124,7 +124,7 @@ class ReplicatedController(RuleBasedStateMachine):
     def resign(self, node_id: int) -> None:
         resigned = tuple(self.resigned.pop(node_id, ()))
         self.has_resigned.update(resigned)
-        self.send(NodeBeat, Heartbeat(node_id, self.lives[node_id], self.driver.now_ms, resigned))
+        self.send(NodeBeat, BrokerHeartbeat(node_id, self.lives[node_id], self.driver.now_ms, resigned))
 
     @precondition(lambda self: self.driver.image.topics)
     @rule(data=st.data())
@@ -163,9 +163,9 @@ class ReplicatedController(RuleBasedStateMachine):
     def plan(self, machines: str, leaders: int) -> None:
         self.send(PlanNodes, plan_of(machines, leaders))
 
-    @rule(count=st.integers(1, 5), at_least=st.integers(0, 30))
-    def reserve(self, count: int, at_least: int) -> None:
-        self.send(ReserveProducerIds, count, at_least)
+    @rule(count=st.integers(1, 5))
+    def reserve(self, count: int) -> None:
+        self.send(ReserveProducerIds, count)
 
     # The log
 
@@ -190,7 +190,7 @@ class ReplicatedController(RuleBasedStateMachine):
     def lost(self) -> None:
         self.driver.lose_held()
         self.take_in()
-        assert not self.sent, "everybody who waited is answered"
+        assert not self.sent, "every client that waited is answered"
 
     @rule(reaches_the_log=st.booleans())
     def controller_dies(self, reaches_the_log: bool) -> None:

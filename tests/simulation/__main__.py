@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from functools import partial
 
 from tests.simulation.cluster.coverage import empty_cells, table
-from tests.simulation.cluster.world import simulate_cluster
-from tests.simulation.partition.world import simulate
-from tests.simulation.quorum.quorum_world import simulate_quorum
+from tests.simulation.cluster.harness import simulate_cluster
+from tests.simulation.partition.harness import simulate
+from tests.simulation.quorum.quorum_harness import simulate_quorum
 from tests.simulation.schedule import Violation
 
 WORLDS: dict[str, Callable[[int], Counter[str]]] = {
@@ -94,7 +94,7 @@ def outcome_of(world: str, seed: int) -> tuple[Counter[str], str]:
         return WORLDS[world](seed), ""
     except Violation as violation:
         return Counter(), str(violation)
-    except Exception:  # noqa: BLE001 - the other seeds have to be run too, and somebody has to be told which one it was
+    except Exception:  # noqa: BLE001 - the other seeds have to be run too, and the output has to tell which one it was
         return Counter(), f"seed {seed}: {traceback.format_exc()}"
 
 

@@ -8,7 +8,7 @@ import msgspec
 from tests.simulation.schedule import Schedule
 
 
-class Weather(msgspec.Struct, frozen=True):
+class NetworkFaults(msgspec.Struct, frozen=True):
     """How bad the network is; each seed has its own."""
 
     loss: float = 0.0
@@ -20,9 +20,9 @@ class Weather(msgspec.Struct, frozen=True):
 class Network:
     """Carries messages between places, which have names; what arrives is handed to their receivers."""
 
-    def __init__(self, schedule: Schedule, weather: Weather) -> None:
+    def __init__(self, schedule: Schedule, network_faults: NetworkFaults) -> None:
         self._schedule = schedule
-        self.weather = weather
+        self.network_faults = network_faults
         self._receivers: dict[object, Callable[[object, Any], None]] = {}
         self._cut: set[tuple[object, object]] = set()
         self._sent = 0
@@ -47,13 +47,13 @@ class Network:
             fired["message cut off"] += 1
             self.dropped(source, target, message)
             return
-        if chance(self.weather.loss):
+        if chance(self.network_faults.loss):
             fired["message lost"] += 1
             self.struck("message lost", source)
             self.dropped(source, target, message)
             return
         copies = 1
-        if chance(self.weather.duplication):
+        if chance(self.network_faults.duplication):
             copies = 2
             fired["message repeated"] += 1
             self.struck("message repeated", source)
@@ -64,10 +64,10 @@ class Network:
     def _carry(self, source: object, target: object, message: object, number: int) -> None:
         random = self._schedule.chance
         delay_ms = random.randint(1, 4)
-        if self._schedule.happens(self.weather.delay):
+        if self._schedule.happens(self.network_faults.delay):
             self._schedule.fired["message delayed"] += 1
             self.struck("message delayed", source)
-            delay_ms += random.randint(5, self.weather.longest_delay_ms)
+            delay_ms += random.randint(5, self.network_faults.longest_delay_ms)
         self._schedule.after(delay_ms, lambda: self._arrive(source, target, message, number))
 
     def _arrive(self, source: object, target: object, message: object, number: int) -> None:

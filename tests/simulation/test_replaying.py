@@ -6,8 +6,8 @@ import pytest
 
 from tests.simulation import __main__ as command
 from tests.simulation.cluster.mutations import MUTATIONS
+from tests.simulation.partition.harness import simulate
 from tests.simulation.partition.mutations import MUTATIONS as PARTITION_MUTATIONS
-from tests.simulation.partition.world import simulate
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

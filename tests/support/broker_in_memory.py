@@ -163,19 +163,19 @@ class BrokerInMemory:
             match effect:
                 case marker_events.ResolveLeaders():
                     self._channel(marker_events.LeadersLearned(dict.fromkeys(effect.partitions, LEADER)))
-                case marker_events.WriteMarkers():
+                case marker_events.MarkerCall():
                     self._call_leader(effect)
                 case events.MarkersWritten():
                     self._tell(effect)
 
-    def _call_leader(self, call: marker_events.WriteMarkers) -> None:
+    def _call_leader(self, call: marker_events.MarkerCall) -> None:
         if self.loses_marker_calls:
-            self._channel(marker_events.MarkersUnanswered(call.leader, call.call_id))
+            self._channel(marker_events.MarkerCallUnanswered(call.leader, call.call_id))
             return
         request_id = next(self._request_ids)
         self._lead(leader_events.WriteMarkers(request_id, call.markers))
         answer = self._answers.pop(request_id)
-        self._channel(marker_events.MarkersAnswered(call.leader, call.call_id, answer.error_codes))
+        self._channel(marker_events.MarkerCallAnswered(call.leader, call.call_id, answer.error_codes))
 
     def _lead(self, event: leader_events.Event) -> None:
         for effect in self._leaders.handle([event], self.now_ms, self.now_ms):

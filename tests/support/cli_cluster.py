@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from typer.testing import CliRunner
 
-from eagleray.actors.contact import Contact
+from eagleray.actors.cluster_credentials import ClusterCredentials
 from eagleray.actors.lanes.peers import Lane, Peers
 from eagleray.broker.controller.image import EMPTY_IMAGE
 from eagleray.broker.controller.nodes import Role
@@ -46,13 +46,13 @@ class NodesOnThread:
         image = self.nodes.nodes[0].image
         assert image is not EMPTY_IMAGE
         session = SessionWithoutRay(name, AsyncCluster(ClientRuntime(peers, image, cluster=name)), self.nodes.nodes)
-        session.contact = Contact(self.nodes.token, image)
+        session.credentials = ClusterCredentials(self.nodes.token, image)
         return peers, session
 
     @asynccontextmanager
     async def connected(self, connection):
         """What commands get in the place of a connection by Ray."""
-        peers, session = self.session(connection.name)
+        peers, session = self.session(connection.name or "default")
         try:
             yield session
         finally:
@@ -93,11 +93,12 @@ class FakeConnection:
 class SessionWithoutRay(Session):
     """A session that asks the nodes themselves where Ray would be asked."""
 
-    def __init__(self, name, cluster, nodes):
-        super().__init__(name, cluster)
-        self._nodes = nodes
-
     stopped: ClassVar = []
+    ray_address: ClassVar = ""
+
+    def __init__(self, name, cluster, nodes):
+        super().__init__(name, cluster, self.ray_address)
+        self._nodes = nodes
 
     async def stop(self):
         self.stopped.append(self.name)

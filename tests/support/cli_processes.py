@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from pathlib import Path
 
 import psutil
 
@@ -15,7 +16,6 @@ READY = b"bootstrap.servers="
 GONE_SECONDS = 90
 FEWER = (
     # Of all that takes time to start, and that most tests do not look at.
-    *("--config", "spare.worker.processes=0"),
     *("--config", "transaction.state.log.num.partitions=4"),
     *("--config", "offsets.topic.num.partitions=4"),
 )
@@ -42,6 +42,10 @@ class Machine:
         assert ended.returncode == 0, (arguments, ended.stdout, ended.stderr)
         return ended.stdout
 
+    def shell(self, line):
+        """Run a line of the shell, however it ends."""
+        return subprocess.run(["bash", "-c", line], capture_output=True, check=False, env=self.environment)
+
     def json(self, *arguments):
         return json.loads(self.run(*arguments, "--json"))
 
@@ -56,8 +60,8 @@ class Machine:
 
     def keeper(self):
         """The process that keeps the cluster."""
-        with open(os.path.join(self.environment["EAGLERAY_HOME"], "clusters", "default.json")) as file:
-            return psutil.Process(json.load(file)["keeper_pid"])
+        (record,) = Path(self.environment["EAGLERAY_HOME"], "clusters").glob("default@*.json")
+        return psutil.Process(json.loads(record.read_text())["keeper_pid"])
 
     def close(self):
         for process in self._started:

@@ -21,7 +21,7 @@ from eagleray.broker.partitions.events import Produce, Produced
 from eagleray.broker.transactions.events import EndTransaction, Reply
 from eagleray.client.config import ProducerConfig
 from eagleray.client.loop_thread import new_loop
-from eagleray.client.producer import AsyncProducer
+from eagleray.client.producer.producer import AsyncProducer
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
 
@@ -44,6 +44,9 @@ class InstantPeers:
 
     def learn(self, nodes: object) -> None:
         pass
+
+    def why_unreachable(self, node_id: int) -> str | None:
+        """Every node can be reached."""
 
     def ask(self, node_id: int, on_reply: Callable[[Any], None], kind: type, *fields: Any) -> None:
         if not self._asked:

@@ -5,9 +5,9 @@ from typing import Any
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.client.config import ConsumerConfig, ProducerConfig
-from eagleray.client.consumer import AsyncConsumer
+from eagleray.client.consumer.consumer import AsyncConsumer
 from eagleray.client.errors import EaglerayError
-from eagleray.client.producer import AsyncProducer
+from eagleray.client.producer.producer import AsyncProducer
 from eagleray.client.runtime import ClientRuntime
 
 ORDERS = tuple(TopicPartition("orders", number) for number in range(3))

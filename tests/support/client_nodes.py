@@ -8,13 +8,14 @@ from eagleray.broker.controller import events as controller_events
 from eagleray.broker.controller.controller import Controller
 from eagleray.broker.groups import events as group_events
 from eagleray.broker.groups.config import GroupConfig
+from eagleray.broker.groups.consumer.events import TopicsKnown
 from eagleray.broker.groups.coordinator import GroupCoordinator
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation, LogConfig, NewMarker, Origin, PartitionLog, Rejection
 from eagleray.broker.messages import Message
 from eagleray.broker.partitions import events as leader_events
 from eagleray.broker.partitions.leaders import PartitionLeaders
-from eagleray.broker.replication.events import Heartbeat
+from eagleray.broker.replication.events import BrokerHeartbeat
 from eagleray.broker.transactions import events, log_records, marker_events
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
@@ -50,7 +51,7 @@ class Node:
         self.world.reply(message)
 
     def ask(self, node_id: int, on_reply: Callable[[Any], None], kind: type, *fields: object) -> None:
-        """Ask another node; an answer to a dead one is nobody's."""
+        """Ask another node; an answer to a dead one is dropped."""
         self.world.ask_node(node_id, lambda reply: on_reply(reply) if self.is_alive else None, kind, *fields)
 
     def open(self, partition: TopicPartition) -> PartitionLog:
@@ -193,6 +194,13 @@ class GroupsNode(Node):
         self.handle(leader_events.Tick())
 
     def follow(self) -> None:
+        image = self.world.image
+        topics = {
+            name: (topic.topic_id, len(topic.partitions))
+            for name, topic in image.topics.items()
+            if not topic.is_internal
+        }
+        self.handle(TopicsKnown(topics, image.version))
         for partition, epoch in self.led(OFFSETS_TOPIC).items():
             if partition.partition not in self._logs:
                 log = self._logs[partition.partition] = self.open(partition)
@@ -255,7 +263,7 @@ class ControllerNode(Node):
         """Take every node that lives for heard."""
         for node_id, known in self.controller.image.nodes.items():
             if self.world.nodes[node_id].is_alive:
-                beat = Heartbeat(node_id, known.incarnation, self.world.now_ms)
+                beat = BrokerHeartbeat(node_id, known.incarnation, self.world.now_ms)
                 self.controller.handle(controller_events.NodeBeat(0, beat), self.world.now_ms)
 
     def mark(self, event: Any) -> None:
@@ -263,7 +271,7 @@ class ControllerNode(Node):
             match effect:
                 case marker_events.ResolveLeaders():
                     self._resolve(effect.partitions)
-                case marker_events.WriteMarkers():
+                case marker_events.MarkerCall():
                     self._call(effect)
                 case events.MarkersWritten():
                     self.world.tell_coordinator(effect)
@@ -276,12 +284,12 @@ class ControllerNode(Node):
         if gone:
             self.mark(marker_events.PartitionsDeleted(gone))
 
-    def _call(self, call: marker_events.WriteMarkers) -> None:
+    def _call(self, call: marker_events.MarkerCall) -> None:
         def on_reply(reply: Any) -> None:
             if reply is None:
-                self.mark(marker_events.MarkersUnanswered(call.leader, call.call_id))
+                self.mark(marker_events.MarkerCallUnanswered(call.leader, call.call_id))
             else:
-                self.mark(marker_events.MarkersAnswered(call.leader, call.call_id, reply.error_codes))
+                self.mark(marker_events.MarkerCallAnswered(call.leader, call.call_id, reply.error_codes))
 
         self.ask(call.leader, on_reply, leader_events.WriteMarkers, call.markers)
 

@@ -235,6 +235,9 @@ class ClientWorld:
     def learn(self, nodes: Mapping[int, NodeRegistration]) -> None:
         """The port that a client is given; every node can be reached here."""
 
+    def why_unreachable(self, node_id: int) -> str | None:
+        """No port is closed here."""
+
     def _deliver(self, node_id: int, message: Message) -> None:
         node = self.nodes.get(node_id)
         if node is None or not node.is_alive:

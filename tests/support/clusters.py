@@ -18,8 +18,6 @@ DEADLINE_S = 300
 """Nothing is worth waiting longer for. Machines that run tests may be slow, and no test says how long a thing takes."""
 
 SETTINGS = {
-    # Starting a process takes seconds, and every cluster would have one started that its tests do not need.
-    "spare.worker.processes": "0",
     "transaction.state.log.num.partitions": "4",
     "offsets.topic.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",

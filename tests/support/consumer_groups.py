@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 
 from eagleray.broker.groups.consumer.config import ConsumerGroupConfig
-from eagleray.broker.groups.consumer.decisions import Decision
-from eagleray.broker.groups.consumer.groups import ConsumerGroups
+from eagleray.broker.groups.consumer.decisions import GroupDecision
+from eagleray.broker.groups.consumer.group_table import ConsumerGroupTable
 from eagleray.broker.groups.consumer.heartbeats import Client
 from eagleray.broker.groups.consumer.member import Member
 from eagleray.broker.groups.consumer.partitions import TopicIdPartition, by_topic, from_topics
@@ -53,8 +53,8 @@ class GroupWorld:
         self.topics: dict[str, tuple[bytes, int]] = {}
         self.set_topics({"orders": 4} if topics is None else topics)
 
-    def empty_groups(self) -> ConsumerGroups:
-        return ConsumerGroups(self.config, lambda: next(self.ids))
+    def empty_groups(self) -> ConsumerGroupTable:
+        return ConsumerGroupTable(self.config, lambda: next(self.ids))
 
     def set_topics(self, counts: Mapping[str, int], *, incarnation: int = 0) -> None:
         self.topics = {name: (topic_id(name, incarnation), partitions) for name, partitions in counts.items()}
@@ -66,13 +66,13 @@ class GroupWorld:
         self.groups.update_topics(self.topics, version=self.now_ms)
         self.groups.apply(self.log, self.now_ms)
 
-    def settle(self, decision: Decision) -> Decision:
+    def settle(self, decision: GroupDecision) -> GroupDecision:
         self.log.extend(decision.records)
         self.groups.apply(decision.records, self.now_ms)
         assert not self.groups.is_busy(decision.group_id)
         return decision
 
-    def decide(self, version: int = 1, **fields: object) -> Decision:
+    def decide(self, version: int = 1, **fields: object) -> GroupDecision:
         """Send a heartbeat, and leave what is to be logged to the caller."""
         request = ConsumerGroupHeartbeatRequest(**({"group_id": GROUP} | fields))
         return self.groups.heartbeat(request, version, CLIENT, self.now_ms)
@@ -92,9 +92,10 @@ class GroupWorld:
         }
         return self.send(**(full | fields))
 
-    def pass_time(self, elapsed_ms: int) -> list[Decision]:
+    def pass_time(self, elapsed_ms: int) -> list[GroupDecision]:
         self.now_ms += elapsed_ms
-        return [self.settle(decision) for decision in self.groups.tick(self.now_ms)]
+        decisions = [self.groups.expire(group_id, self.now_ms) for group_id in [*self.groups.groups]]
+        return [self.settle(decision) for decision in decisions if decision is not None]
 
     @property
     def state(self) -> GroupState:
@@ -167,7 +168,7 @@ class Consumer:
 
 
 def settle(*consumers: Consumer, rounds: int = 6) -> None:
-    """Let everybody heartbeat until nothing more comes of it."""
+    """Let every member heartbeat until nothing more comes of it."""
     for _ in range(rounds):
         for consumer in consumers:
             assert consumer.beat() is ErrorCode.NONE

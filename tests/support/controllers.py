@@ -32,7 +32,13 @@ from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.log_records import encode_changes, replay
 from eagleray.broker.controller.losses import NO_LOSS, Loss
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.replication.events import Heartbeat, HeartbeatAnswered, InSyncReplica, ProposeIsr, Resigned
+from eagleray.broker.replication.events import (
+    BrokerHeartbeat,
+    BrokerHeartbeatAnswered,
+    InSyncReplica,
+    ProposeIsr,
+    Resigned,
+)
 from eagleray.protocol.errors import ErrorCode
 
 SMALL = ControllerConfig(transaction_state_log_num_partitions=4, offsets_topic_num_partitions=3)
@@ -112,7 +118,11 @@ class ControllerDriver:
         return request_id
 
     def tell(self, event: Event) -> None:
-        self._perform(self.controller.handle(event, self.now_ms))
+        due_ms = self.controller.next_due_ms
+        effects = self.controller.handle(event, self.now_ms)
+        is_unforeseen = isinstance(event, Tick) and effects and due_ms > self.now_ms
+        assert not is_unforeseen, "what time makes necessary was said to be due"
+        self._perform(effects)
 
     def tick(self, elapsed_ms: int) -> None:
         """Let time pass, as it does for a controller that is not held up."""
@@ -124,7 +134,7 @@ class ControllerDriver:
         self.tell(Tick())
 
     def plan_another_machine(self) -> None:
-        """Have the controller mind who is alive, for it does not where nobody could take over."""
+        """Have the controller mind who is alive, for it does not where no node could take over."""
         self.ask(PlanNodes, (*self.image.plan.values(), PlannedNode(9, ("markers",), None, "another machine")))
 
     def log_held(self) -> None:
@@ -156,9 +166,9 @@ class ControllerDriver:
 
     # What nodes say
 
-    def beat(self, node_id: int, *resigned: Resigned, incarnation: int = 1) -> HeartbeatAnswered:
+    def beat(self, node_id: int, *resigned: Resigned, incarnation: int = 1) -> BrokerHeartbeatAnswered:
         """Let a node be heard; it has to be answered at once."""
-        beat = Heartbeat(node_id, incarnation, self.now_ms, resigned)
+        beat = BrokerHeartbeat(node_id, incarnation, self.now_ms, resigned)
         answer = self.ask(NodeBeat, beat)
         assert isinstance(answer, NodeBeatAnswered)
         return answer.answer

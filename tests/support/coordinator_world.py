@@ -244,7 +244,11 @@ class CoordinatorWorld:
     # Events
 
     def send(self, event: Event) -> None:
-        for effect in self.coordinator.handle(event, self.now_ms):
+        due_ms = self.coordinator.next_due_ms
+        effects = self.coordinator.handle(event, self.now_ms)
+        is_unforeseen = isinstance(event, Tick) and effects and due_ms > self.now_ms
+        assert not is_unforeseen, "what time makes necessary was said to be due"
+        for effect in effects:
             if isinstance(effect, LogTransition):
                 self._on_append(effect)
             elif isinstance(effect, SendMarkers):

@@ -166,7 +166,10 @@ class CoordinatorDriver:
 
     def tick(self, after_ms: int = 0) -> list[Effect]:
         self.now_ms += after_ms
-        return self.send(Tick())
+        due_ms = self.coordinator.next_due_ms
+        effects = self.send(Tick())
+        assert not effects or due_ms <= self.now_ms, "what time makes necessary was said to be due"
+        return effects
 
     # Doing what it asks for
 

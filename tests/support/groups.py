@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
 from eagleray.broker.groups.config import GroupConfig
-from eagleray.broker.groups.coordinator import KINDS, GroupCoordinator
+from eagleray.broker.groups.coordinator import PROTOCOLS, GroupCoordinator
 from eagleray.broker.groups.events import (
     OFFSETS_TOPIC,
     CommitOffsets,
@@ -34,7 +34,7 @@ from eagleray.broker.groups.events import (
     OffsetToCommit,
     Reply,
 )
-from eagleray.broker.groups.kinds import GroupKind
+from eagleray.broker.groups.group_protocol import GroupProtocol
 from eagleray.broker.groups.state import OffsetsState
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity, TopicPartition
 from eagleray.broker.log import Appended, Isolation, LogConfig, NewMarker, Origin, PartitionLog
@@ -55,7 +55,7 @@ OFFSETS_0 = TopicPartition(OFFSETS_TOPIC, 0)
 
 
 def new_ids() -> Callable[[], str]:
-    """What stands for chance: a number that nobody has had."""
+    """What stands for chance: a number that it never gave before."""
     numbers = count(1)
     return lambda: f"id-{next(numbers)}"
 
@@ -129,11 +129,15 @@ class GroupDriver:
     """Feeds a coordinator and performs its effects when told to, one at a time or until nothing is left to do."""
 
     def __init__(
-        self, config: GroupConfig | None = None, *, partitions: int = 1, kinds: Iterable[type[GroupKind]] = KINDS
+        self,
+        config: GroupConfig | None = None,
+        *,
+        partitions: int = 1,
+        protocols: Iterable[type[GroupProtocol]] = PROTOCOLS,
     ) -> None:
         self.config = config or GroupConfig(offsets_topic_num_partitions=partitions)
         self.new_id = new_ids()
-        self.kinds = kinds
+        self.protocols = protocols
         self.disk = SimulatedDisk()
         self.now_ms = NOW_MS
         self.epoch = 0
@@ -147,7 +151,7 @@ class GroupDriver:
 
     def restart(self) -> None:
         """Begin again with what the logs have."""
-        self.coordinator = GroupCoordinator(self.config, self.new_id, self.kinds)
+        self.coordinator = GroupCoordinator(self.config, self.new_id, self.protocols)
         self.appends.clear()
         self.questions.clear()
         self.epoch += 1
@@ -207,7 +211,10 @@ class GroupDriver:
 
     def tick(self, after_ms: int = 0) -> list[Effect]:
         self.now_ms += after_ms
-        return self.send(Tick())
+        due_ms = self.coordinator.next_due_ms
+        effects = self.send(Tick())
+        assert not effects or due_ms <= self.now_ms, "what time makes necessary was said to be due"
+        return effects
 
     def _request(self, kind: type, *fields: object, **named: object) -> int:
         request_id = next(self._request_ids)

@@ -152,7 +152,9 @@ class Machines:
     def run(self, name, *command):
         """Run a command of the program on a cluster, one that has to succeed, and return how it ended."""
         command = (sys.executable, "-m", "eagleray", *command, "--name", name, "--address", self.address)
-        return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        assert ended.returncode == 0, f"{' '.join(command)}: {ended.stderr}"
+        return ended
 
     # What there is
 

@@ -129,6 +129,7 @@ class NodesInProcess:
     async def kill_node(self, node_id):
         """End a node as kill -9 does: nothing is put away, and the operating system takes the locks back."""
         node = self.nodes.pop(node_id)
+        node.timer.stop()
         for task in [*node._tasks]:
             task.cancel()
         node.sessions.end_all()

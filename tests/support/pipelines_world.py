@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.loop_thread import LoopThread
-from eagleray.client.sync import SyncCluster
+from eagleray.client.sync_cluster import SyncCluster
 from eagleray.pipelines.options import SinkOptions
 from tests.support.batches import NOW_MS
 from tests.support.client_world import ClientWorld

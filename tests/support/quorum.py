@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, LogConfig, PartitionLog
-from eagleray.broker.quorum.ballot import Ballot, read_ballot, write_ballot
 from eagleray.broker.quorum.config import QuorumConfig
+from eagleray.broker.quorum.election_state import ElectionState, read_election_state, write_election_state
 from eagleray.broker.quorum.events import QuorumEffect, QuorumMessage, SendTo
 from eagleray.broker.quorum.member import Ports, QuorumMember
 from tests.support.simulated_disk import SimulatedDisk
@@ -14,7 +14,7 @@ PARTITION = TopicPartition("__cluster_metadata", 0)
 CONFIG = QuorumConfig()
 TIMEOUT_MS = CONFIG.controller_quorum_election_timeout_ms
 LEASE_MS = CONFIG.controller_quorum_lease_ms
-BALLOT = "/ballot/ballot"
+ELECTION_STATE = "/election/election-state"
 TIME_OF_DAY_MS = 1_700_000_000_000
 
 
@@ -29,9 +29,9 @@ class Voters:
         self.sent: list[tuple[int, SendTo]] = []
         self.others: list[tuple[int, QuorumEffect]] = []
         for node_id, disk in self.disks.items():
-            disk.make_directories("/ballot")
+            disk.make_directories("/election")
             if not is_new:
-                write_ballot(disk, BALLOT, Ballot())
+                write_election_state(disk, ELECTION_STATE, ElectionState())
             self.start(node_id)
 
     def __getitem__(self, node_id: int) -> QuorumMember:
@@ -42,11 +42,13 @@ class Voters:
         disk = self.disks[node_id]
         disk.crash_process()
         log = PartitionLog.open(disk, "/log", LogConfig(flush=Flush.COMMIT), now_ms=TIME_OF_DAY_MS)
-        ports = Ports(lambda ballot: write_ballot(disk, BALLOT, ballot), lambda: 0.5, self._time_of_day_ms)
-        ballot = read_ballot(disk, BALLOT)
+        ports = Ports(
+            lambda election: write_election_state(disk, ELECTION_STATE, election), lambda: 0.5, self._time_of_day_ms
+        )
+        election = read_election_state(disk, ELECTION_STATE)
         voters = tuple(self.disks)
         member = QuorumMember(
-            PARTITION, node_id, voters, log, ballot=ballot, ports=ports, config=self.config, now_ms=self.now_ms
+            PARTITION, node_id, voters, log, election=election, ports=ports, config=self.config, now_ms=self.now_ms
         )
         self.members[node_id] = member
         return member
@@ -56,12 +58,12 @@ class Voters:
 
     def life(self, node_id: int) -> int:
         """The number of the life that a voter is in."""
-        return read_ballot(self.disks[node_id], BALLOT).incarnation
+        return read_election_state(self.disks[node_id], ELECTION_STATE).incarnation
 
     def replace_disk(self, node_id: int) -> None:
         """Have a voter come back with nothing."""
         self.disks[node_id] = SimulatedDisk()
-        self.disks[node_id].make_directories("/ballot")
+        self.disks[node_id].make_directories("/election")
         self.start(node_id)
 
     def take(self, node_id: int, effects: list[QuorumEffect]) -> None:
@@ -72,7 +74,10 @@ class Voters:
                 self.others.append((node_id, effect))
 
     def tick(self, node_id: int) -> None:
-        self.take(node_id, self[node_id].tick(self.now_ms))
+        due_ms = self[node_id].next_due_ms
+        effects = self[node_id].tick(self.now_ms)
+        assert not effects or due_ms <= self.now_ms, "what time makes necessary was said to be due"
+        self.take(node_id, effects)
 
     def tell(self, node_id: int, message: QuorumMessage) -> None:
         self.take(node_id, self[node_id].receive(message, self.now_ms))
@@ -89,7 +94,7 @@ class Voters:
         return lambda source, effect: source in node_ids and effect.node_id in node_ids
 
     def elect(self, node_id: int, *voters: int) -> None:
-        """Have a voter stand and be elected by these, long after anybody has heard from a leader."""
+        """Have a voter start an election and be elected by these, long after any of them has heard from a leader."""
         self.now_ms += 2 * TIMEOUT_MS
         self.tick(node_id)
         self.carry(self.among(node_id, *voters) if voters else lambda source, effect: True)

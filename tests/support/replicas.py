@@ -7,7 +7,7 @@ from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogConfig, PartitionLog
 from eagleray.broker.replication.config import ReplicationConfig
-from eagleray.broker.replication.events import HeartbeatAnswered, LeaderEffect, Push, PushAnswered, SendPush
+from eagleray.broker.replication.events import BrokerHeartbeatAnswered, LeaderEffect, Push, PushAnswered, SendPush
 from eagleray.broker.replication.follower import ReplicationFollower
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
@@ -56,7 +56,7 @@ def metadata(state: PartitionImage, *, alive: tuple[int, ...] = (1, 2, 3), **con
 
 def held_lease(now_ms: int = NOW_MS) -> Lease:
     lease = Lease(CONFIG)
-    lease.answered(HeartbeatAnswered(1, LIVES[1], now_ms, ErrorCode.NONE, 0))
+    lease.answered(BrokerHeartbeatAnswered(1, LIVES[1], now_ms, ErrorCode.NONE, 0))
     lease.knows(0)
     return lease
 

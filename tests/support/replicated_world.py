@@ -30,7 +30,7 @@ from eagleray.broker.partitions.events import (
 )
 from eagleray.broker.partitions.leaders import PartitionLeaders
 from eagleray.broker.replication.events import (
-    HeartbeatAnswered,
+    BrokerHeartbeatAnswered,
     IsrAnswered,
     LeaderEffect,
     ProposeIsr,
@@ -110,7 +110,7 @@ class ReplicatedWorld:
             self._tell(self.replication.resign())
         staged = {event.request_id for event in self._events if hasattr(event, "request_id")}
         for request_id, event in self._outstanding.items():
-            assert request_id in staged or not self._waits_here(event), f"nobody will answer {event}"
+            assert request_id in staged or not self._waits_here(event), f"no answer will come to {event}"
         self._begin()
 
     @staticmethod
@@ -146,7 +146,7 @@ class ReplicatedWorld:
         self.send(event, is_answered=event.acks != 0)
 
     def write_markers(self, *, ends: Produce | None) -> None:
-        """End the transaction of a batch, or one that nobody has begun."""
+        """End the transaction of a batch, or one that was never begun."""
         request_id = next(self._ids)
         producer = ProducerIdentity(9000 + request_id, 0)
         if ends is not None:
@@ -223,7 +223,7 @@ class ReplicatedWorld:
     def pass_time(self, milliseconds: int, *, renews_lease: bool) -> None:
         self.steady_ms += milliseconds
         if renews_lease:
-            self.lease.answered(HeartbeatAnswered(LEADER, LIVES[LEADER], self.steady_ms, ErrorCode.NONE, 0))
+            self.lease.answered(BrokerHeartbeatAnswered(LEADER, LIVES[LEADER], self.steady_ms, ErrorCode.NONE, 0))
         self._tell(self.replication.tick(self.steady_ms))
         self.send(Tick(), is_answered=False)
 
@@ -292,11 +292,11 @@ class ReplicatedWorld:
         self.codes[error_code] = self.codes.get(error_code, 0) + 1
 
     def _check_everybody_has(self, producer_id: int, *, is_control: bool, offset: int) -> None:
-        """Whoever is in sync has at an offset what was answered for a producer, unless it was deleted."""
+        """Each replica in sync has at an offset what was answered for a producer, unless it was deleted."""
         for log in self.in_sync:
             is_deleted = offset < log.log_start_offset
             found = _find(log, producer_id, is_control=is_control)
-            assert is_deleted or found == offset, f"{producer_id} is not on everybody in sync"
+            assert is_deleted or found == offset, f"{producer_id} is not on all in sync"
 
     def _check_fetched(self, event: Fetch, fetched: Fetched) -> None:
         orders = fetched.partitions[0]
@@ -311,10 +311,10 @@ class ReplicatedWorld:
     def check_offsets(self) -> None:
         log = self.logs[LEADER]
         assert log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset
-        assert all(each.log_end_offset >= log.high_watermark for each in self.in_sync), "not on everybody in sync"
+        assert all(each.log_end_offset >= log.high_watermark for each in self.in_sync), "not on all in sync"
 
     def check_everybody_is_answered(self) -> None:
-        """When the leader goes, nobody is left without an answer."""
+        """When the leader goes, no request is left without an answer."""
         self.turn()
         self.turn()
         self._take(self.leaders.resign(ORDERS)[1])

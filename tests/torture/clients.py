@@ -11,7 +11,7 @@ import time
 
 import msgspec
 
-from eagleray.actors.starting import Contact
+from eagleray.actors.starting import ClusterCredentials
 from tests.torture import faults
 from tests.torture.faults import ClientKilled, ClientSuperseded
 from tests.torture.settings import ClientSpec, TortureSettings
@@ -90,7 +90,7 @@ class ClientProcess:
         if self._process.returncode != 0:
             return f"{self.name} has ended with {self._process.returncode}: {self.errors()}"
         if "superseded" in self.output() and not self.is_zombie:
-            return f"{self.name} was fenced, but nobody has taken over from it: {self.output()}"
+            return f"{self.name} was fenced, but no other has taken over from it: {self.output()}"
         return None
 
     async def give_up(self) -> None:
@@ -111,9 +111,9 @@ class ClientProcess:
 class Clients:
     """All client processes that a torture has started, and which of them bear their names now."""
 
-    def __init__(self, settings: TortureSettings, contact: Contact, directory: str) -> None:
+    def __init__(self, settings: TortureSettings, credentials: ClusterCredentials, directory: str) -> None:
         self._settings = settings
-        self._contact = contact
+        self._credentials = credentials
         self._directory = directory
         self.current: dict[int, ClientProcess] = {}
         self.all: list[ClientProcess] = []
@@ -132,8 +132,8 @@ class Clients:
             is_wild=number % 2 == 0,
             seed=settings.seed,
             history_path=f"{self._directory}/client-{number}-{incarnation}.history",
-            token=self._contact.token,
-            image=self._contact.image,
+            token=self._credentials.token,
+            image=self._credentials.image,
             writers=settings.writers,
             transactions_per_second=settings.transactions_per_second,
             source_partitions=settings.partitions,

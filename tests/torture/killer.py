@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
 
-from eagleray.actors.starting import Contact, describe_nodes
+from eagleray.actors.starting import ClusterCredentials, describe_nodes
 from tests.support.machines import HEAD, Machines
 from tests.torture import faults
 from tests.torture.clients import Clients
@@ -51,14 +51,14 @@ class Killer:
         self,
         settings: TortureSettings,
         name: str,
-        contact: Contact,
+        credentials: ClusterCredentials,
         clients: Clients,
         machines: Machines | None = None,
     ) -> None:
         self._settings = settings
         self._machines = machines
         self._name = name
-        self._contact = contact
+        self._credentials = credentials
         self._clients = clients
         self._random = Random(settings.seed)
         self._begun_s = time.monotonic()
@@ -66,7 +66,9 @@ class Killer:
         self.ended_by_themselves: list[str] = []
         self._last_pids: dict[int, int] = {}
         self._weights = _ON_ONE_MACHINE if machines is None else _ON_MACHINES
-        targets: list[int | str] = [*contact.image.plan, "client", "supersede"] if machines is None else [*_ON_MACHINES]
+        targets: list[int | str] = (
+            [*credentials.image.plan, "client", "supersede"] if machines is None else [*_ON_MACHINES]
+        )
         self._random.shuffle(targets)
         self._due = deque(targets)
 
@@ -76,9 +78,9 @@ class Killer:
         return list(self._due)
 
     async def run(self, seconds: float) -> None:
-        """Hurt somebody, wait a while, and so on; return when all nodes are back."""
+        """Hurt a node or a client, wait a while, and so on; return when all nodes are back."""
         until_s = time.monotonic() + seconds
-        await self.until_running(tuple(self._contact.image.plan))
+        await self.until_running(tuple(self._credentials.image.plan))
         while True:
             pause_s = self._random.uniform(0.2, 1.8) * self._settings.pause_s
             if time.monotonic() + pause_s >= until_s:
@@ -86,7 +88,7 @@ class Killer:
             await asyncio.sleep(pause_s)
             await self._hurt(self._due.popleft() if self._due else self._choose())
         await asyncio.sleep(max(0.0, until_s - time.monotonic()))
-        await self.until_running(tuple(self._contact.image.plan))
+        await self.until_running(tuple(self._credentials.image.plan))
 
     def _choose(self) -> str:
         (kind,) = self._random.choices(list(self._weights), list(self._weights.values()))
@@ -94,7 +96,7 @@ class Killer:
 
     async def _hurt(self, target: int | str) -> None:
         clients, at_s = self._clients, round(time.monotonic() - self._begun_s, 3)
-        nodes = sorted(self._contact.image.plan)
+        nodes = sorted(self._credentials.image.plan)
         match target:
             case "client":
                 self.faults.append(await clients.kill(self._random.choice(sorted(clients.current)), at_s))
@@ -130,7 +132,7 @@ class Killer:
 
     async def _controller(self) -> int:
         """The node that is the controller, as the others have found."""
-        return _controller_among(await self.until_running(tuple(self._contact.image.plan)))
+        return _controller_among(await self.until_running(tuple(self._credentials.image.plan)))
 
     async def _pause_node(self, node_id: int, at_s: float) -> None:
         described = await self.until_running((node_id,))
@@ -149,13 +151,13 @@ class Killer:
     async def _kill_machine(self, at_s: float, *, raylet_first: bool) -> None:
         """Lose a machine for some seconds; where its raylet goes first, the rest may notice that by itself."""
         machines = self._machines
-        assert machines is not None, "one machine is not lost: there would be nobody left"
+        assert machines is not None, "one machine is not lost: there would be no node left"
         number = self._random.choice([each for each in range(len(machines.addresses)) if each != HEAD])
         address = machines.addresses[number]
-        of_machine = tuple(node.node_id for node in self._contact.image.plan.values() if node.machine == address)
+        of_machine = tuple(node.node_id for node in self._credentials.image.plan.values() if node.machine == address)
         described = await self.until_running(of_machine)
         pids = tuple(each["pid"] for each in described if each["node_id"] in of_machine)
-        # It is known before it is done: whoever looks meanwhile must not think that a node has ended by itself.
+        # It is known before it is done: a check meanwhile must not think that a node has ended by itself.
         self.faults.append((RayletKilled if raylet_first else MachineKilled)(at_s, number, pids))
         if raylet_first:
             await asyncio.to_thread(machines.kill_raylet, number)
@@ -174,7 +176,7 @@ class Killer:
         killed = faults.nodes_ended(self.faults)
         deadline_s = time.monotonic() + _BACK_S
         while True:
-            described = await describe_nodes(self._name, self._contact.image)
+            described = await describe_nodes(self._name, self._credentials.image)
             self._notice(described, killed)
             running = {each["node_id"] for each in described if each["registered"] and each["pid"] not in killed}
             if running.issuperset(node_ids):
@@ -192,7 +194,9 @@ class Killer:
             if pid is None or pid == last_pid:
                 continue
             if last_pid is not None and last_pid not in killed:
-                self.ended_by_themselves.append(f"node {node_id} ({last_pid}) has ended, and nobody has killed it")
+                self.ended_by_themselves.append(
+                    f"node {node_id} ({last_pid}) has ended, and the killer has not killed it"
+                )
             self._last_pids[node_id] = pid
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import AbortableError, EaglerayError, FatalError, ProducerFenced
-from eagleray.client.producer import AsyncProducer
+from eagleray.client.producer.producer import AsyncProducer
 from tests.support.history import (
     Begun,
     Ended,

@@ -15,7 +15,7 @@ import msgspec
 import ray
 
 from eagleray import aio
-from eagleray.actors.contact import Contact
+from eagleray.actors.cluster_credentials import ClusterCredentials
 from eagleray.actors.finding import find_cluster
 from eagleray.client.cluster import AsyncCluster
 from tests.support.history import History, gather, read_events
@@ -52,11 +52,11 @@ async def _torture(settings: TortureSettings, directory: str, machines: Machines
         topic = {} if machines is None else {"replication_factor": settings.machines, "configs": _TWO_OF_THREE}
         for name in (SOURCE, TARGET):
             await cluster.admin.create_topic(name, partitions=settings.partitions, **topic)
-        contact = await find_cluster(NAME)
-        clients = Clients(settings, contact, directory)
-        killer = Killer(settings, NAME, contact, clients, machines)
+        credentials = await find_cluster(NAME)
+        clients = Clients(settings, credentials, directory)
+        killer = Killer(settings, NAME, credentials, clients, machines)
         try:
-            report = await _hurt_and_judge(settings, directory, contact, cluster, clients, killer)
+            report = await _hurt_and_judge(settings, directory, credentials, cluster, clients, killer)
         finally:
             clients.end_now()
         if not report.is_good:
@@ -74,7 +74,7 @@ def _where(settings: TortureSettings, machines: Machines | None) -> dict[str, An
 async def _hurt_and_judge(
     settings: TortureSettings,
     directory: str,
-    contact: Contact,
+    credentials: ClusterCredentials,
     cluster: AsyncCluster,
     clients: Clients,
     killer: Killer,
@@ -96,7 +96,7 @@ async def _hurt_and_judge(
     return Report(
         settings=settings,
         history=history,
-        addresses=tuple((node.host, node.port) for node in contact.image.nodes.values()),
+        addresses=tuple((node.host, node.port) for node in credentials.image.nodes.values()),
         faults=tuple(killer.faults),
         not_tried=tuple(killer.not_tried),
         violations=check(history),

@@ -7,7 +7,7 @@ from random import Random
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.client.cluster import AsyncCluster
-from eagleray.client.consumer import AsyncConsumer
+from eagleray.client.consumer.consumer import AsyncConsumer
 from eagleray.client.errors import RetriableError
 from eagleray.client.types import ConsumerRecord
 from tests.support.history import (

@@ -1,31 +1,21 @@
 """docs/compatibility.md has the table that the code would give it."""
 
-import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from eagleray.protocol.codec import APIS
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "compatibility_table.py"
+from tests.support.scripts import check_document, load_script
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("compatibility_table")
 
 
 def test_the_document_is_up_to_date():
-    result = subprocess.run([sys.executable, SCRIPT, "--check"], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    check_document("compatibility_table")
 
 
 def test_a_stale_document_is_noticed(script: ModuleType, tmp_path: Path):

@@ -1,11 +1,12 @@
 """scripts/ensure_java.py on simulated machines: the PATH holds nothing but what a test puts there."""
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.scripts import load_script
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "ensure_java.py"
 
@@ -20,11 +21,7 @@ class Machine:
     """A machine with an empty PATH and no Java in the usual places."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        specification = importlib.util.spec_from_file_location("ensure_java", SCRIPT)
-        self.script = importlib.util.module_from_spec(specification)
-        # A dataclass looks its own module up by name.
-        monkeypatch.setitem(sys.modules, "ensure_java", self.script)
-        specification.loader.exec_module(self.script)
+        self.script = load_script("ensure_java", monkeypatch)
         self.monkeypatch = monkeypatch
         self.programs = root / "bin"
         self.state = root / "state"

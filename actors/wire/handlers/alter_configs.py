@@ -10,7 +10,7 @@ import asyncio
 
 from eagleray.actors.wire.asking import AdminCall
 from eagleray.actors.wire.config_resources import alter_topic
-from eagleray.broker.controller.decisions import Complaint, repeated
+from eagleray.broker.controller.decisions import Refusal, repeated
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -35,11 +35,11 @@ async def _alter(
     who = (resource.resource_type, resource.resource_name)
     changes = {config.name: config.value for config in resource.configs}
     if who in wrong:
-        outcome = Complaint(ErrorCode.INVALID_REQUEST, "the request names this resource more than once")
+        outcome = Refusal(ErrorCode.INVALID_REQUEST, "the request names this resource more than once")
     elif len(changes) < len(resource.configs):
-        outcome = Complaint(ErrorCode.INVALID_REQUEST, "a setting is named more than once")
+        outcome = Refusal(ErrorCode.INVALID_REQUEST, "a setting is named more than once")
     elif None in changes.values():
-        outcome = Complaint(ErrorCode.INVALID_REQUEST, "a setting has no value; leave it out to take it back")
+        outcome = Refusal(ErrorCode.INVALID_REQUEST, "a setting has no value; leave it out to take it back")
     else:
         replaces = True
         outcome = await alter_topic(*who, call, changes, validate_only, replaces)

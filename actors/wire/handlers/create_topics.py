@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from eagleray.actors.wire.asking import AdminCall, ask_controller, until_seen
 from eagleray.broker.controller.config_entries import topic_entries
-from eagleray.broker.controller.decisions import Complaint
+from eagleray.broker.controller.decisions import Refusal
 from eagleray.broker.controller.events import CreateTopics, NewTopic, TopicResult
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.create_topics import (
@@ -19,7 +19,7 @@ from eagleray.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-_TIMED_OUT = Complaint(
+_TIMED_OUT = Refusal(
     ErrorCode.REQUEST_TIMED_OUT, "the controller has not answered in time; the topic may have been created or not"
 )
 
@@ -27,7 +27,7 @@ _TIMED_OUT = Complaint(
 async def handle(request: CreateTopicsRequest, call: AdminCall) -> CreateTopicsResponse:
     """Create topics, or see whether they could be."""
     made = [(topic.name, _new_topic(topic)) for topic in request.topics]
-    results = {name: TopicResult(name, *found) for name, found in made if isinstance(found, Complaint)}
+    results = {name: TopicResult(name, *found) for name, found in made if isinstance(found, Refusal)}
     topics = tuple(found for name, found in made if isinstance(found, NewTopic) and name not in results)
     if topics:
         answer = await ask_controller(call, request.timeout_ms, CreateTopics, topics, request.validate_only)
@@ -42,14 +42,14 @@ async def handle(request: CreateTopicsRequest, call: AdminCall) -> CreateTopicsR
     return CreateTopicsResponse(topics=tuple(_result(results[name], given.get(name, {}), call) for name in names))
 
 
-def _new_topic(topic: CreatableTopic) -> NewTopic | Complaint:
+def _new_topic(topic: CreatableTopic) -> NewTopic | Refusal:
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
     if len(configs) < len(topic.configs):
-        return Complaint(ErrorCode.INVALID_CONFIG, "a setting has no value, or is named twice; expected each once")
+        return Refusal(ErrorCode.INVALID_CONFIG, "a setting has no value, or is named twice; expected each once")
     by_number = {assignment.partition_index: assignment.broker_ids for assignment in topic.assignments}
     if sorted(by_number) != list(range(len(topic.assignments))):
         text = f"partitions {[assignment.partition_index for assignment in topic.assignments]} are assigned"
-        return Complaint(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{text}; expected each from 0 on, once")
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{text}; expected each from 0 on, once")
     assignments = tuple(by_number[number] for number in range(len(by_number)))
     return NewTopic(topic.name, topic.num_partitions, topic.replication_factor, configs, assignments)
 

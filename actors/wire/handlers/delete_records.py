@@ -39,7 +39,7 @@ async def _delete(
 ) -> DeleteRecordsPartitionResult:
     number = wanted.partition_index
     if topic in INTERNAL_TOPICS:
-        # What coordinators keep there is their state, and not a client's to delete.
+        # Wherever it is led.
         return DeleteRecordsPartitionResult(number, NO_OFFSET, ErrorCode.INVALID_TOPIC_EXCEPTION)
     reply = await ask_leader(call, TopicPartition(topic, number), DeleteRecords, wanted.offset, max(timeout_ms, 0))
     if isinstance(reply, ErrorCode):

@@ -7,7 +7,7 @@ the name since then.
 from __future__ import annotations
 
 from eagleray.actors.wire.asking import AdminCall, ask_controller, until_seen
-from eagleray.broker.controller.decisions import Complaint
+from eagleray.broker.controller.decisions import Refusal
 from eagleray.broker.controller.events import DeleteTopics, TopicResult
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.protocol.errors import ErrorCode
@@ -19,9 +19,9 @@ from eagleray.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 
-_BOTH_OR_NEITHER = Complaint(ErrorCode.INVALID_REQUEST, "expected either the name or the id of a topic")
-_UNKNOWN_ID = Complaint(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
-_TIMED_OUT = Complaint(
+_BOTH_OR_NEITHER = Refusal(ErrorCode.INVALID_REQUEST, "expected either the name or the id of a topic")
+_UNKNOWN_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+_TIMED_OUT = Refusal(
     ErrorCode.REQUEST_TIMED_OUT, "the controller has not answered in time; the topic may have been deleted or not"
 )
 
@@ -35,12 +35,12 @@ async def handle(request: DeleteTopicsRequest, call: AdminCall) -> DeleteTopicsR
     answered = zip(wanted, names, strict=True)
     # A topic that is named twice is refused once.
     responses = dict.fromkeys(
-        _refused(topic, name) if isinstance(name, Complaint) else _result(results[name]) for topic, name in answered
+        _refused(topic, name) if isinstance(name, Refusal) else _result(results[name]) for topic, name in answered
     )
     return DeleteTopicsResponse(responses=tuple(responses))
 
 
-def _name_of(topic: DeleteTopicState, image: MetadataImage) -> str | Complaint:
+def _name_of(topic: DeleteTopicState, image: MetadataImage) -> str | Refusal:
     """Return the name of the topic that is meant, or say why there is none."""
     if (topic.name is None) == (topic.topic_id == ZERO_UUID):
         return _BOTH_OR_NEITHER
@@ -65,5 +65,5 @@ def _result(result: TopicResult) -> DeletableTopicResult:
     return DeletableTopicResult(result.name, result.topic_id, result.error_code, result.message)
 
 
-def _refused(topic: DeleteTopicState, complaint: Complaint) -> DeletableTopicResult:
-    return DeletableTopicResult(topic.name, topic.topic_id, *complaint)
+def _refused(topic: DeleteTopicState, refusal: Refusal) -> DeletableTopicResult:
+    return DeletableTopicResult(topic.name, topic.topic_id, *refusal)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from eagleray.actors.wire.asking import AdminCall
 from eagleray.actors.wire.config_resources import entries_of
 from eagleray.broker.controller.config_entries import ConfigEntry
-from eagleray.broker.controller.decisions import Complaint
+from eagleray.broker.controller.decisions import Refusal
 from eagleray.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -30,7 +30,7 @@ def _describe(
 ) -> DescribeConfigsResult:
     who = (resource.resource_type, resource.resource_name)
     entries = entries_of(*who, call)
-    if isinstance(entries, Complaint):
+    if isinstance(entries, Refusal):
         return DescribeConfigsResult(*entries, *who)
     # No keys at all means all of them, as null does: Kafka takes it so.
     wanted = set(resource.configuration_keys or ())

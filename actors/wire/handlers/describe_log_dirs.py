@@ -1,6 +1,6 @@
 """DescribeLogDirs: key 35, versions 1 to 5.
 
-The one directory of this node, with the replicas that it keeps; those of internal topics are not told of.
+The one directory of this node, with the replicas that it keeps and has opened.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import shutil
 from itertools import groupby
 
 from eagleray.actors.wire.asking import AdminCall
-from eagleray.broker.controller.topics import INTERNAL_TOPICS
 from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.describe_log_dirs import (
@@ -42,11 +41,7 @@ def refuse(request: DescribeLogDirsRequest, version: int, error_code: ErrorCode)
 
 
 def _wanted(request: DescribeLogDirsRequest, call: AdminCall) -> set[TopicPartition]:
-    kept = {partition for partition in call.host.image.kept_by(call.host.spec.node_id) if not _is_internal(partition)}
+    kept = set(call.host.image.kept_by(call.host.spec.node_id))
     if request.topics is None:
         return kept
     return kept & {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
-
-
-def _is_internal(partition: TopicPartition) -> bool:
-    return partition.topic in INTERNAL_TOPICS

@@ -1,6 +1,7 @@
 """DescribeProducers: key 61, version 0.
 
-Clients send it to the leader of each partition. The partitions of internal topics are not told of.
+Clients send it to the leader of each partition. Those of internal topics have the producers of offsets in transactions,
+or none.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Final
 from eagleray.actors.wire.advertised import offline_replicas
 from eagleray.actors.wire.asking import AdminCall
 from eagleray.actors.wire.operations import TOPIC_OPERATIONS
-from eagleray.broker.controller.names import complaint_about
+from eagleray.broker.controller.names import problem_with
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import PartitionImage, TopicImage
 from eagleray.protocol.errors import ErrorCode
@@ -61,7 +61,7 @@ def _count(name: str, call: AdminCall) -> int:
 def _describe(name: str, first: int, limit: int, call: AdminCall) -> DescribeTopicPartitionsResponseTopic:
     topic = call.host.image.topics.get(name)
     if topic is None:
-        is_legal = complaint_about(name) is None
+        is_legal = problem_with(name) is None
         error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal else ErrorCode.INVALID_TOPIC_EXCEPTION
         return DescribeTopicPartitionsResponseTopic(error_code, name)
     return DescribeTopicPartitionsResponseTopic(

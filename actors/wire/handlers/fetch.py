@@ -2,16 +2,18 @@
 
 Reads partitions that this node leads, and waits until there is enough or the time is up. From version 7 on within
 sessions, from 9 on fenced by leader epochs, from 13 on by topic ids; from 16 on a client that asks the wrong node is
-told where the leader listens.
+told where the leader listens. Internal topics are read as well, at once or when the time is up.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from eagleray.actors.internal_partitions import read_internal
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.fetch_sessions import Reading, ReadPosition
 from eagleray.actors.wire.partitions import endpoints, leader_hint, refusal_of, topic_name
+from eagleray.broker.controller.topics import INTERNAL_TOPICS
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import Fetch, FetchedPartition
@@ -30,6 +32,7 @@ from eagleray.protocol.messages.fetch import (
 _HINTS_SINCE: Final = 12
 _ENDPOINTS_SINCE: Final = 16
 _MAX_BYTES: Final = 55 * 1024 * 1024
+_MAX_INTERNAL_BYTES: Final = 8 * 1024 * 1024
 _NOBODY: Final = LeaderIdAndEpoch()
 
 
@@ -61,39 +64,53 @@ def refuse(request: FetchRequest, version: int, error_code: ErrorCode) -> FetchR
 
 
 class _Read:
-    """One read: the partitions that are asked of the leader, and those that are refused before."""
+    """One read: the partitions that are asked of the leader, those of internal topics, and those that are refused."""
 
-    __slots__ = ("_call", "_found", "_is_committed", "_reading")
+    __slots__ = ("_call", "_found", "_internal", "_isolation", "_reading")
 
     def __init__(self, request: FetchRequest, call: Call, reading: Reading) -> None:
         self._call = call
         self._reading = reading
-        self._is_committed = request.isolation_level == Isolation.READ_COMMITTED
-        # By the order of the positions; None stands for what the leader is asked.
+        self._isolation = Isolation(request.isolation_level)
+        # By the order of the positions; None stands for what the leader is asked, or what is read when it has answered.
         self._found: list[FetchedPartition | None] = []
+        self._internal: dict[int, PartitionToFetch] = {}
         asked: list[PartitionToFetch] = []
-        for position in reading.positions:
+        for place, position in enumerate(reading.positions):
             name, partition = self._partition_of(position)
             refusal = ErrorCode.UNKNOWN_TOPIC_ID if name is None else _refusal(call, partition)
-            if refusal is ErrorCode.NONE:
-                self._found.append(None)
-                asked.append(PartitionToFetch(partition, position.offset, position.max_bytes, position.leader_epoch))
-            else:
+            if refusal is not ErrorCode.NONE:
                 self._found.append(FetchedPartition(partition, refusal))
-        if not asked:
+                continue
+            self._found.append(None)
+            wanted = PartitionToFetch(partition, position.offset, position.max_bytes, position.leader_epoch)
+            if partition.topic in INTERNAL_TOPICS:
+                self._internal[place] = wanted
+            else:
+                asked.append(wanted)
+        self._ask(tuple(asked), request)
+
+    def _ask(self, asked: tuple[PartitionToFetch, ...], request: FetchRequest) -> None:
+        # What is there already, or wrong with a partition, is no reason to wait for the others.
+        is_complete = not any(self._found) and not any(_has_news(found) for found in self._read_internal())
+        max_wait_ms = request.max_wait_ms if is_complete else 0
+        if asked:
+            max_bytes = min(request.max_bytes, _MAX_BYTES)
+            self._call.ask_here(
+                self._received, Fetch, asked, self._isolation, max_wait_ms, request.min_bytes, max_bytes
+            )
+        elif self._internal and max_wait_ms > 0:
+            # Coordinators wake up no readers: who reads their logs looks again when the time is up.
+            self._call.after(max_wait_ms / 1000, self._received, None)
+        else:
             self._received(None)
-            return
-        is_complete = len(asked) == len(self._found)
-        call.ask_here(
-            self._received,
-            Fetch,
-            tuple(asked),
-            Isolation(request.isolation_level),
-            # What is wrong with a partition is no reason to wait for the others.
-            request.max_wait_ms if is_complete else 0,
-            request.min_bytes,
-            min(request.max_bytes, _MAX_BYTES),
-        )
+
+    def _read_internal(self) -> list[FetchedPartition]:
+        left_bytes, found = _MAX_INTERNAL_BYTES, []
+        for wanted in self._internal.values():
+            found.append(read_internal(self._call.host, wanted, left_bytes, self._isolation))
+            left_bytes = max(left_bytes - len(found[-1].records), 0)
+        return found
 
     def _partition_of(self, position: ReadPosition) -> tuple[str | None, TopicPartition]:
         topic, topic_id, number = position.key
@@ -102,6 +119,8 @@ class _Read:
 
     def _received(self, reply: Any) -> None:  # noqa: ANN401 - Fetched, or None
         answers = iter(() if reply is None else reply.partitions)
+        for place, read in zip(self._internal, self._read_internal(), strict=True):
+            self._found[place] = read
         leaders: set[int] = set()
         topics: dict[tuple[str, bytes], list[PartitionData]] = {}
         for position, known in zip(self._reading.positions, self._found, strict=True):
@@ -117,7 +136,7 @@ class _Read:
 
     def _data(self, number: int, found: FetchedPartition, leaders: set[int]) -> PartitionData:
         aborted = None
-        if self._is_committed:
+        if self._isolation is Isolation.READ_COMMITTED:
             aborted = tuple(
                 AbortedTransaction(transaction.producer_id, transaction.first_offset)
                 for transaction in found.aborted_transactions
@@ -140,4 +159,8 @@ class _Read:
 
 
 def _refusal(call: Call, partition: TopicPartition) -> ErrorCode:
-    return refusal_of(call, partition, if_internal=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return refusal_of(call, partition, if_internal=ErrorCode.NONE)
+
+
+def _has_news(found: FetchedPartition) -> bool:
+    return bool(found.records) or found.error_code is not ErrorCode.NONE

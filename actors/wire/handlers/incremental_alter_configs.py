@@ -13,7 +13,7 @@ import msgspec
 
 from eagleray.actors.wire.asking import AdminCall
 from eagleray.actors.wire.config_resources import UNCHANGED, ResourceType, alter_topic
-from eagleray.broker.controller.decisions import Complaint, repeated
+from eagleray.broker.controller.decisions import Refusal, repeated
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -44,7 +44,7 @@ async def _alter(
     resource: AlterConfigsResource, validate_only: bool, wrong: set[tuple[int, str]], call: AdminCall
 ) -> AlterConfigsResourceResponse:
     who = (resource.resource_type, resource.resource_name)
-    outcome = _complaint_about(resource, who in wrong)
+    outcome = _problem_with(resource, who in wrong)
     kept = tuple(config for config in resource.configs if not _is_throttle_taken_back(config))
     if outcome is None and resource.resource_type == ResourceType.BROKER and resource.configs and not kept:
         outcome = UNCHANGED
@@ -59,7 +59,7 @@ async def _alter(
 
 
 def _is_throttle_taken_back(config: AlterableConfig) -> bool:
-    """Whether a limit of moves is taken back: nobody has one, and Kafka's tool does so whenever moves have ended."""
+    """Whether a limit of moves is taken back: no topic has one, and Kafka's tool does so whenever moves have ended."""
     return config.config_operation == _Operation.DELETE and config.name in _THROTTLES
 
 
@@ -74,7 +74,7 @@ _THROTTLES: Final = frozenset(
 )
 
 
-def _complaint_about(resource: AlterConfigsResource, is_repeated: bool) -> Complaint | None:
+def _problem_with(resource: AlterConfigsResource, is_repeated: bool) -> Refusal | None:
     text = None
     if is_repeated:
         text = "the request names this resource more than once"
@@ -85,7 +85,7 @@ def _complaint_about(resource: AlterConfigsResource, is_repeated: bool) -> Compl
             text = f"{config.name} has operation {config.config_operation}; expected 0, 1, 2 or 3"
         elif config.value is None and config.config_operation != _Operation.DELETE:
             text = f"{config.name} has no value; expected one, or the operation that takes a setting back"
-    return None if text is None else Complaint(ErrorCode.INVALID_REQUEST, text)
+    return None if text is None else Refusal(ErrorCode.INVALID_REQUEST, text)
 
 
 def _values_of(resource: AlterConfigsResource, operation: _Operation) -> dict[str, str]:

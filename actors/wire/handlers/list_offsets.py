@@ -74,7 +74,7 @@ def refuse(request: ListOffsetsRequest, version: int, error_code: ErrorCode) -> 
 def _ask(  # noqa: PLR0917 - all of it is the question
     call: Call, joined: Joined, place: int, partition: TopicPartition, asked: ListOffsetsPartition, isolation: int
 ) -> None:
-    refusal = refusal_of(call, partition, if_internal=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    refusal = refusal_of(call, partition, if_internal=ErrorCode.NONE)
     if isolation not in (0, 1):
         refusal = ErrorCode.INVALID_REQUEST
     elif call.api_version < _NAME_SINCE.get(asked.timestamp, 0):

@@ -14,7 +14,7 @@ from typing import Any, Final
 from eagleray.actors.wire.advertised import offline_replicas, rack_of
 from eagleray.actors.wire.call import Call
 from eagleray.broker.controller.events import CreateTopics, GetMetadata, NewTopic
-from eagleray.broker.controller.names import complaint_about
+from eagleray.broker.controller.names import problem_with
 from eagleray.broker.controller.topics import INTERNAL_TOPICS, NO_TOPIC_ID, PartitionImage, TopicImage
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.metadata import (
@@ -48,7 +48,7 @@ def _missing(request: MetadataRequest, call: Call) -> list[str]:
     return [
         name
         for name in dict.fromkeys(names)
-        if name not in topics and name not in INTERNAL_TOPICS and complaint_about(name) is None
+        if name not in topics and name not in INTERNAL_TOPICS and problem_with(name) is None
     ]
 
 
@@ -116,10 +116,10 @@ def _look_up(call: Call, asked: MetadataRequestTopic, refused: dict[str, ErrorCo
 
 
 def _why_missing(name: str, refused: dict[str, ErrorCode]) -> ErrorCode:
-    if complaint_about(name) is not None:
+    if problem_with(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     why = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    # Created, or created by somebody else meanwhile, and this node has not heard of it yet.
+    # Created, or created by another client meanwhile, and this node has not heard of it yet.
     return ErrorCode.LEADER_NOT_AVAILABLE if why in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS} else why
 
 

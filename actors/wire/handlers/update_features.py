@@ -39,7 +39,7 @@ async def handle(request: UpdateFeaturesRequest, call: AdminCall) -> UpdateFeatu
 
 
 def _result(update: FeatureUpdateKey) -> UpdatableFeatureResult:
-    text = _complaint_about(update)
+    text = _problem_with(update)
     if text is None:
         return UpdatableFeatureResult(update.feature, error_message=None)
     is_known = update.upgrade_type in _UPGRADE_TYPES
@@ -47,7 +47,7 @@ def _result(update: FeatureUpdateKey) -> UpdatableFeatureResult:
     return UpdatableFeatureResult(update.feature, error_code, text)
 
 
-def _complaint_about(update: FeatureUpdateKey) -> str | None:
+def _problem_with(update: FeatureUpdateKey) -> str | None:
     if update.upgrade_type not in _UPGRADE_TYPES:
         return f"the upgrade type of {update.feature} is {update.upgrade_type}; expected 1, 2 or 3"
     level = _LEVELS.get(update.feature)

@@ -20,7 +20,7 @@ class MemberProtocol(Message, frozen=True):
     metadata: bytes = b""
 
 
-class JoinGroup(Message, frozen=True, tag=True):
+class JoinGroup(Message, frozen=True, tag="JoinGroup"):
     """Somebody wants to be in the next generation of a group; answered when that generation begins.
 
     A member that joins for the first time has no id and is given one. A second `JoinGroup` of the same member takes the
@@ -63,7 +63,7 @@ class JoinedMember(Message, frozen=True):
     metadata: bytes
 
 
-class GroupJoined(Message, frozen=True, tag=True):
+class GroupJoined(Message, frozen=True, tag="GroupJoined"):
     """The answer to `JoinGroup`; the leader is told who the members are."""
 
     request_id: int
@@ -84,7 +84,7 @@ class MemberAssignment(Message, frozen=True):
     assignment: bytes
 
 
-class SyncGroup(Message, frozen=True, tag=True):
+class SyncGroup(Message, frozen=True, tag="SyncGroup"):
     """A member wants its assignment; the leader brings those of all. Answered when the log has them."""
 
     request_id: int
@@ -97,7 +97,7 @@ class SyncGroup(Message, frozen=True, tag=True):
     assignments: tuple[MemberAssignment, ...] = ()
 
 
-class GroupSynced(Message, frozen=True, tag=True):
+class GroupSynced(Message, frozen=True, tag="GroupSynced"):
     """The answer to `SyncGroup`."""
 
     request_id: int
@@ -107,7 +107,7 @@ class GroupSynced(Message, frozen=True, tag=True):
     assignment: bytes = b""
 
 
-class Heartbeat(Message, frozen=True, tag=True):
+class Heartbeat(Message, frozen=True, tag="Heartbeat"):
     """A member is alive, and wants to know whether its generation is still the current one."""
 
     request_id: int
@@ -117,7 +117,7 @@ class Heartbeat(Message, frozen=True, tag=True):
     group_instance_id: str | None = None
 
 
-class HeartbeatAnswered(Message, frozen=True, tag=True):
+class HeartbeatAnswered(Message, frozen=True, tag="HeartbeatAnswered"):
     """The answer to `Heartbeat`."""
 
     request_id: int
@@ -132,7 +132,7 @@ class LeavingMember(Message, frozen=True):
     reason: str | None = None
 
 
-class LeaveGroup(Message, frozen=True, tag=True):
+class LeaveGroup(Message, frozen=True, tag="LeaveGroup"):
     """Members leave a group, or an admin has them leave."""
 
     request_id: int
@@ -148,7 +148,7 @@ class MemberLeft(Message, frozen=True):
     error_code: ErrorCode
 
 
-class GroupLeft(Message, frozen=True, tag=True):
+class GroupLeft(Message, frozen=True, tag="GroupLeft"):
     """The answer to `LeaveGroup`, with one entry for each of its members unless the error code says everything."""
 
     request_id: int
@@ -156,7 +156,7 @@ class GroupLeft(Message, frozen=True, tag=True):
     members: tuple[MemberLeft, ...] = ()
 
 
-class DescribeGroup(Message, frozen=True, tag=True):
+class DescribeGroup(Message, frozen=True, tag="DescribeGroup"):
     """Somebody wants to see a group and its members."""
 
     request_id: int
@@ -174,7 +174,7 @@ class DescribedMember(Message, frozen=True):
     assignment: bytes = b""
 
 
-class GroupDescribed(Message, frozen=True, tag=True):
+class GroupDescribed(Message, frozen=True, tag="GroupDescribed"):
     """The answer to `DescribeGroup`.
 
     A group that is not there, or is of another kind, is GROUP_ID_NOT_FOUND and Dead; versions below 6 of Kafka's

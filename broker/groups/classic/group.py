@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar, Final
 
-from eagleray.broker.groups.classic.alarms import Alarms
 from eagleray.broker.groups.classic.events import JoinGroup, MemberProtocol
 from eagleray.broker.groups.classic.members import NEVER_MS, Member
 from eagleray.broker.groups.classic.states import GroupState, may_follow
 from eagleray.broker.groups.membership import GenerationMembership, LogRecord
 from eagleray.broker.groups.shards import Shard
 from eagleray.broker.groups.state import NO_TIME
+from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.codec import MalformedMessage, UnsupportedVersion, decode_versioned, encode_versioned
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.consumer_offsets import GroupMetadataKey
@@ -32,10 +32,10 @@ class ClassicGroup(GenerationMembership):
     kind: ClassVar = "classic"
     protocol_type: str = ""
 
-    def __init__(self, name: str, shard: Shard, alarms: Alarms) -> None:
+    def __init__(self, name: str, shard: Shard, deadlines: Deadlines[str]) -> None:
         self.name = name
         self.shard = shard
-        self._alarms = alarms
+        self._deadlines = deadlines
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.EMPTY
         self.state_since_ms = NO_TIME
@@ -228,25 +228,25 @@ class ClassicGroup(GenerationMembership):
     def give_until(self, member: Member, deadline_ms: int) -> None:
         """Give a member up at this time, unless it is heard of before."""
         member.deadline_ms = deadline_ms
-        self._alarms.set(self.name, deadline_ms)
+        self._deadlines.set_by(self.name, deadline_ms)
 
     def expect_join(self, member_id: str, deadline_ms: int) -> None:
         """Wait for somebody to join with the id that it has been given."""
         self.pending_joins[member_id] = deadline_ms
-        self._alarms.set(self.name, deadline_ms)
+        self._deadlines.set_by(self.name, deadline_ms)
 
     def end_join_at(self, due_ms: int) -> None:
         """Begin the next generation at this time, with those who are there."""
         self.join_due_ms = due_ms
-        self._alarms.set(self.name, due_ms)
+        self._deadlines.set_by(self.name, due_ms)
 
     def end_sync_at(self, due_ms: int) -> None:
         """Wait until then for every member to ask for its assignment."""
         self.sync_due_ms = due_ms
-        self._alarms.set(self.name, due_ms)
+        self._deadlines.set_by(self.name, due_ms)
 
-    def set_alarm(self) -> None:
-        """Set the alarm to the first thing that is due."""
+    def set_deadline(self) -> None:
+        """Set the deadline to the first thing that is due."""
         due_ms = min(
             self.join_due_ms,
             self.sync_due_ms if self.pending_syncs else NEVER_MS,
@@ -254,7 +254,7 @@ class ClassicGroup(GenerationMembership):
             min((member.expires_ms for member in self.members.values()), default=NEVER_MS),
         )
         if due_ms != NEVER_MS:
-            self._alarms.set(self.name, due_ms)
+            self._deadlines.set_by(self.name, due_ms)
 
 
 def _may_read(subscription: bytes | None, topic: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagleray.broker.groups.classic.alarms import Alarms
 from eagleray.broker.groups.classic.answers import Answers, members_of
 from eagleray.broker.groups.classic.events import GroupJoined, JoinGroup
 from eagleray.broker.groups.classic.group import ClassicGroup
@@ -14,6 +13,7 @@ from eagleray.broker.groups.classic.states import GroupState
 from eagleray.broker.groups.config import LONGEST_TEXT, LONGEST_TIME_MS
 from eagleray.broker.groups.context import CODES_FOR_MEMBERS, GroupContext
 from eagleray.broker.groups.shards import Shard
+from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.errors import ErrorCode
 
 _NONE = ErrorCode.NONE
@@ -28,11 +28,13 @@ _LONGEST_NAME: Final = LONGEST_TEXT - 64
 class JoinServer:
     """Takes in members, replaces static ones, and lets known ones join again."""
 
-    def __init__(self, context: GroupContext, answers: Answers, rebalancer: Rebalancer, alarms: Alarms) -> None:
+    def __init__(
+        self, context: GroupContext, answers: Answers, rebalancer: Rebalancer, deadlines: Deadlines[str]
+    ) -> None:
         self._context = context
         self._answers = answers
         self._rebalancer = rebalancer
-        self._alarms = alarms
+        self._deadlines = deadlines
 
     def join(self, request: JoinGroup, now_ms: int) -> None:
         """Take somebody's wish to be in the next generation."""
@@ -79,9 +81,9 @@ class JoinServer:
         if request.member_id:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if known is not None:
-            # A group without members may become one of another kind; the log forgets what it was.
+            # A group without members may change to another protocol; the log forgets what it was.
             self._context.log_deletion(shard, request.group, [])
-        group = shard.live[request.group] = ClassicGroup(request.group, shard, self._alarms)
+        group = shard.live[request.group] = ClassicGroup(request.group, shard, self._deadlines)
         return group
 
     def _has_room(self, group: ClassicGroup, request: JoinGroup) -> bool:

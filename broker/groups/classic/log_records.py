@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from eagleray.broker.groups.classic.alarms import Alarms
 from eagleray.broker.groups.classic.events import MemberProtocol
 from eagleray.broker.groups.classic.group import ClassicGroup
 from eagleray.broker.groups.classic.members import Member
@@ -13,6 +12,7 @@ from eagleray.broker.groups.classic.states import GroupState
 from eagleray.broker.groups.membership import LogRecord
 from eagleray.broker.groups.shards import Shard
 from eagleray.broker.groups.state import MembersState
+from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.codec import decode_versioned, encode_versioned
 from eagleray.protocol.messages.consumer_offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
@@ -68,9 +68,9 @@ def _metadata_of(member: Member, protocol: str | None, assignment: bytes) -> Mem
     )
 
 
-def revive(name: str, value: GroupMetadataValue, shard: Shard, alarms: Alarms, now_ms: int) -> ClassicGroup:
+def revive(name: str, value: GroupMetadataValue, shard: Shard, deadlines: Deadlines[str], now_ms: int) -> ClassicGroup:
     """Make a live group of what the log says of it; the sessions of its members begin now."""
-    group = ClassicGroup(name, shard, alarms)
+    group = ClassicGroup(name, shard, deadlines)
     group.is_logged = True
     group.generation = value.generation
     group.protocol_type = value.protocol_type

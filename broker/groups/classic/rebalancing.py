@@ -122,7 +122,7 @@ class Rebalancer:
         group.remove(member)
 
     def expire(self, group: ClassicGroup, now_ms: int) -> None:
-        """Do what is due by now, and set the alarm for what comes next."""
+        """Do what is due by now, and set the deadline for what comes next."""
         self._expire_pending(group, now_ms)
         self._expire_members(group, now_ms)
         if group.pending_syncs and now_ms >= group.sync_due_ms and group.state in _WITH_GENERATION:
@@ -132,7 +132,7 @@ class Rebalancer:
         if group.state is _PREPARING and now_ms >= group.join_due_ms:
             self._join_is_due(group, now_ms)
         self.drop_if_unused(group)
-        group.set_alarm()
+        group.set_deadline()
 
     def _expire_pending(self, group: ClassicGroup, now_ms: int) -> None:
         late = [member_id for member_id, deadline_ms in group.pending_joins.items() if now_ms >= deadline_ms]

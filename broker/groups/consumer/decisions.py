@@ -31,14 +31,14 @@ from eagleray.protocol.messages.consumer_group_records import (
 )
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class HeartbeatRefusal(msgspec.Struct, frozen=True):
     """Why a request comes to nothing."""
 
     error_code: ErrorCode
     message: str
 
 
-class Decision(msgspec.Struct, frozen=True):
+class GroupDecision(msgspec.Struct, frozen=True):
     """What is to be logged, all in one batch, and what is to be answered once it is.
 
     Without records there is nothing to wait for.
@@ -47,7 +47,7 @@ class Decision(msgspec.Struct, frozen=True):
     group_id: str
     records: tuple[Record, ...] = ()
     response: ConsumerGroupHeartbeatResponse | None = None
-    """None where nobody has asked, because time has passed or an admin deletes the group."""
+    """None where no client has asked, because time has passed or an admin deletes the group."""
 
     error_code: ErrorCode = ErrorCode.NONE
 
@@ -110,7 +110,7 @@ class Draft:
         self.write(ConsumerGroupRegularExpressionKey(self.state.group_id, regex), value)
 
     def remove_regex(self, regex: str) -> None:
-        """Forget a regular expression that nobody is subscribed to any more."""
+        """Forget a regular expression that no member is subscribed to any more."""
         self.write(ConsumerGroupRegularExpressionKey(self.state.group_id, regex), None)
 
     def remove_group(self) -> None:
@@ -121,6 +121,6 @@ class Draft:
         self.write(ConsumerGroupTargetAssignmentMetadataKey(self.state.group_id), None)
         self.write(ConsumerGroupMetadataKey(self.state.group_id), None)
 
-    def decide(self, response: ConsumerGroupHeartbeatResponse | None = None) -> Decision:
+    def decide(self, response: ConsumerGroupHeartbeatResponse | None = None) -> GroupDecision:
         """Give what is to be logged, and answered then."""
-        return Decision(self.state.group_id, tuple(self.records), response)
+        return GroupDecision(self.state.group_id, tuple(self.records), response)

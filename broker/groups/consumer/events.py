@@ -21,7 +21,7 @@ class PartitionsOfTopic(Message, frozen=True):
     partitions: tuple[int, ...]
 
 
-class ConsumerHeartbeat(Message, frozen=True, tag=True):
+class ConsumerHeartbeat(Message, frozen=True, tag="ConsumerHeartbeat"):
     """A member joins with epoch 0, stays, or leaves with -1, or with -2 as a static member that comes back.
 
     What is None has not changed since its last heartbeat.
@@ -44,7 +44,7 @@ class ConsumerHeartbeat(Message, frozen=True, tag=True):
     """Whether whoever joins has to have made an id for itself; from version 1 on."""
 
 
-class ConsumerHeartbeatAnswered(Message, frozen=True, tag=True):
+class ConsumerHeartbeatAnswered(Message, frozen=True, tag="ConsumerHeartbeatAnswered"):
     """The answer to `ConsumerHeartbeat`, which counts: the log has all that it tells."""
 
     request_id: int
@@ -57,7 +57,7 @@ class ConsumerHeartbeatAnswered(Message, frozen=True, tag=True):
     """What the member is to own, where that is news."""
 
 
-class DescribeConsumerGroup(Message, frozen=True, tag=True):
+class DescribeConsumerGroup(Message, frozen=True, tag="DescribeConsumerGroup"):
     """Somebody wants to see a group and its members."""
 
     request_id: int
@@ -88,7 +88,7 @@ class DescribedConsumer(Message, frozen=True):
     member_type: int = -1
 
 
-class ConsumerGroupDescribed(Message, frozen=True, tag=True):
+class ConsumerGroupDescribed(Message, frozen=True, tag="ConsumerGroupDescribed"):
     """The answer to `DescribeConsumerGroup`; a group that is not there, or is of another kind, is not found."""
 
     request_id: int

@@ -6,13 +6,13 @@ from collections.abc import Collection
 from typing import Final
 
 from eagleray.broker.groups.consumer.config import ConsumerGroupConfig
-from eagleray.broker.groups.consumer.decisions import Decision, Draft, Refusal
+from eagleray.broker.groups.consumer.decisions import Draft, GroupDecision, HeartbeatRefusal
 from eagleray.broker.groups.consumer.heartbeats import Client, Surroundings, leave, remove_members, stay
 from eagleray.broker.groups.consumer.member import Member
 from eagleray.broker.groups.consumer.partitions import TopicIdPartition
 from eagleray.broker.groups.consumer.records import Key
+from eagleray.broker.groups.consumer.session_times import SessionTimes
 from eagleray.broker.groups.consumer.state import GroupState
-from eagleray.broker.groups.consumer.timers import Timers
 from eagleray.broker.groups.consumer.topics import Topics
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.annotations import Message
@@ -40,13 +40,13 @@ class ConsumerGroup:
     def __init__(self, group_id: str, config: ConsumerGroupConfig) -> None:
         self.state = GroupState(group_id=group_id)
         self._config = config
-        self._timers = Timers()
+        self._times = SessionTimes()
         self._checked: Topics | None = None
-        """The topics that the group was last found to fit: as long as they are the same, nobody has to look again."""
+        """The topics that the group was last found to fit: as long as they are the same, it need not look again."""
 
     # Decisions
 
-    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client, around: Surroundings) -> Decision:
+    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client, around: Surroundings) -> GroupDecision:
         """Decide about a heartbeat that makes sense as such."""
         draft = Draft(self.state)
         if request.member_epoch < 0:
@@ -54,27 +54,32 @@ class ConsumerGroup:
         else:
             is_checked = self._checked is around.topics
             outcome = stay(draft, request, client, around, is_checked=is_checked)
-        if isinstance(outcome, Refusal):
+        if isinstance(outcome, HeartbeatRefusal):
             return refuse(self.state.group_id, outcome)
         if request.member_epoch >= 0 and request.member_id in self.state.members:
-            self._timers.heard_from(request.member_id, around.now_ms + self._config.group_consumer_session_timeout_ms)
+            self._times.heard_from(request.member_id, around.now_ms + self._config.group_consumer_session_timeout_ms)
         if not draft.records:
             self._checked = around.topics
         return draft.decide(outcome)
 
-    def expire(self, around: Surroundings) -> Decision | None:
+    @property
+    def next_due_ms(self) -> int:
+        """When the time of a member is up."""
+        return self._times.next_due_ms(self.state.members)
+
+    def expire(self, around: Surroundings) -> GroupDecision | None:
         """Decide about members whose time is up, if there are any: they are out."""
-        late = self._timers.expired(around.now_ms, self.state.members)
+        late = self._times.expired(around.now_ms, self.state.members)
         if not late:
             return None
         draft = Draft(self.state)
         remove_members(draft, late, around)
         return draft.decide()
 
-    def delete(self) -> Decision:
+    def delete(self) -> GroupDecision:
         """Decide about the end of the group, which has to be without members."""
         if self.state.members:
-            return Decision(self.state.group_id, error_code=ErrorCode.NON_EMPTY_GROUP)
+            return GroupDecision(self.state.group_id, error_code=ErrorCode.NON_EMPTY_GROUP)
         draft = Draft(self.state)
         draft.remove_group()
         return draft.decide()
@@ -85,16 +90,16 @@ class ConsumerGroup:
         """Take a record that is in the log."""
         self.state.apply(key, value)
         if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
-            self._timers.told(key.member_id, self.state.members.get(key.member_id), now_ms)
+            self._times.told(key.member_id, self.state.members.get(key.member_id), now_ms)
         if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey | ConsumerGroupMemberMetadataKey):
             deadline_ms = now_ms + self._config.group_consumer_session_timeout_ms
-            self._timers.follow(key.member_id, deadline_ms, is_member=key.member_id in self.state.members)
+            self._times.follow(key.member_id, deadline_ms, is_member=key.member_id in self.state.members)
 
     def begin_sessions(self, now_ms: int) -> None:
         """Give all members their full time from now on."""
         for member_id, member in self.state.members.items():
-            self._timers.heard_from(member_id, now_ms + self._config.group_consumer_session_timeout_ms)
-            self._timers.told(member_id, member, now_ms)
+            self._times.heard_from(member_id, now_ms + self._config.group_consumer_session_timeout_ms)
+            self._times.told(member_id, member, now_ms)
 
     # Commits: the same questions that `Membership` answers for classic groups
 
@@ -128,7 +133,7 @@ class ConsumerGroup:
         return error_code
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Say whether somebody may fetch offsets: a member at its current epoch, or whoever names no member."""
+        """Say whether a client may fetch offsets: a member at its current epoch, or a client that names no member."""
         if not member_id and epoch < 0:
             return ErrorCode.NONE
         return self._check_epoch(member_id or "", epoch)
@@ -142,7 +147,7 @@ class ConsumerGroup:
         return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
 
-def refuse(group_id: str, refusal: Refusal) -> Decision:
+def refuse(group_id: str, refusal: HeartbeatRefusal) -> GroupDecision:
     """Give the decision that a request comes to nothing."""
     response = ConsumerGroupHeartbeatResponse(error_code=refusal.error_code, error_message=refusal.message)
-    return Decision(group_id, response=response, error_code=refusal.error_code)
+    return GroupDecision(group_id, response=response, error_code=refusal.error_code)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from eagleray.broker.groups.consumer.assignors import ASSIGNORS
 from eagleray.broker.groups.consumer.config import ConsumerGroupConfig
-from eagleray.broker.groups.consumer.decisions import Draft, Refusal
+from eagleray.broker.groups.consumer.decisions import Draft, HeartbeatRefusal
 from eagleray.broker.groups.consumer.joining import find_by_id, find_or_join
 from eagleray.broker.groups.consumer.member import LEAVING_FOR_A_WHILE, Member
 from eagleray.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic, from_topics
@@ -43,14 +43,14 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 def stay(
     draft: Draft, request: ConsumerGroupHeartbeatRequest, client: Client, around: Surroundings, *, is_checked: bool
-) -> ConsumerGroupHeartbeatResponse | Refusal:
-    """Decide about a heartbeat of somebody who joins or stays.
+) -> ConsumerGroupHeartbeatResponse | HeartbeatRefusal:
+    """Decide about a heartbeat of a member that joins or stays.
 
-    `is_checked` says that the group is known to fit the topics that there are, so that nobody need look again.
+    `is_checked` says that the group is known to fit the topics that there are, so that the group need not look again.
     """
     owned = None if request.topic_partitions is None else from_topics(request.topic_partitions)
     before = find_or_join(draft, request, owned, around.config.group_consumer_max_size)
-    if isinstance(before, Refusal):
+    if isinstance(before, HeartbeatRefusal):
         return before
     has_changed = _update_subscription(draft, before, _updated(before, request, client))
     if has_changed or not is_checked:
@@ -121,10 +121,10 @@ def _assignment(partitions: Partitions) -> Assignment:
 
 def leave(
     draft: Draft, request: ConsumerGroupHeartbeatRequest, around: Surroundings
-) -> ConsumerGroupHeartbeatResponse | Refusal:
+) -> ConsumerGroupHeartbeatResponse | HeartbeatRefusal:
     """Decide about the last heartbeat of a member, or the last for a while."""
     member = find_by_id(draft.state, request.member_id, request.instance_id)
-    if isinstance(member, Refusal):
+    if isinstance(member, HeartbeatRefusal):
         return member
     if request.member_epoch == LEAVING_FOR_A_WHILE:
         # It keeps its place until its session ends; what it was to give up it has given up by this.
@@ -135,7 +135,7 @@ def leave(
 
 
 def remove_members(draft: Draft, member_ids: list[str], around: Surroundings) -> None:
-    """Take members out of the group. What they had is assigned with the next heartbeat of anybody else."""
+    """Take members out of the group. What they had is assigned with the next heartbeat of any other member."""
     for member_id in member_ids:
         draft.remove_member(member_id)
     update_epoch(draft, around, has_changed=True)

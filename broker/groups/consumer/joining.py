@@ -1,10 +1,10 @@
-"""Who sends a heartbeat: somebody new, a member, one that comes back, or somebody who is no member any more."""
+"""Who sends a heartbeat: a new member, a known one, one that comes back, or one that is no member any more."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from eagleray.broker.groups.consumer.decisions import Draft, Refusal
+from eagleray.broker.groups.consumer.decisions import Draft, HeartbeatRefusal
 from eagleray.broker.groups.consumer.member import JOINING, LEAVING_FOR_A_WHILE, Member, MemberState
 from eagleray.broker.groups.consumer.partitions import Partitions
 from eagleray.broker.groups.consumer.state import GroupState
@@ -14,7 +14,7 @@ from eagleray.protocol.messages.consumer_group_heartbeat import ConsumerGroupHea
 
 def find_or_join(
     draft: Draft, request: ConsumerGroupHeartbeatRequest, owned: Partitions | None, max_size: int
-) -> Member | Refusal:
+) -> Member | HeartbeatRefusal:
     """Return the member that a heartbeat is from, before whatever it changes; a new one is not in the group yet."""
     if request.member_epoch != JOINING:
         return find_member(draft.state, request, owned)
@@ -30,38 +30,38 @@ def find_or_join(
 
 def find_member(
     state: GroupState, request: ConsumerGroupHeartbeatRequest, owned: Partitions | None
-) -> Member | Refusal:
+) -> Member | HeartbeatRefusal:
     """Return the member that a heartbeat is from, if it is one and its epoch is right."""
     member = find_by_id(state, request.member_id, request.instance_id)
-    if isinstance(member, Refusal):
+    if isinstance(member, HeartbeatRefusal):
         return member
     is_current = request.member_epoch == member.epoch
     has_missed_an_answer = (
         member.epoch > request.member_epoch == member.previous_epoch and owned is not None and owned <= member.assigned
     )
-    # What a state means that is not known here nobody can say, so the member has to begin without anything.
+    # A state that is not known here may mean anything, so the member has to begin without anything.
     is_clear = member.state is not MemberState.UNKNOWN or owned == frozenset()
     if (is_current or has_missed_an_answer) and is_clear:
         return member
-    return Refusal(
+    return HeartbeatRefusal(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"the member is at epoch {member.epoch} and not {request.member_epoch}: "
         "it has to give up its partitions and join again",
     )
 
 
-def find_by_id(state: GroupState, member_id: str, instance_id: str | None) -> Member | Refusal:
+def find_by_id(state: GroupState, member_id: str, instance_id: str | None) -> Member | HeartbeatRefusal:
     """Return the member with an id and, if it is a static one, with an instance id."""
     if instance_id is None:
         member = state.members.get(member_id)
     else:
         member = _holder(state, instance_id)
         if member is not None and member.member_id != member_id:
-            return Refusal(
+            return HeartbeatRefusal(
                 ErrorCode.FENCED_INSTANCE_ID, f"member {member.member_id} has taken over the instance id {instance_id}"
             )
     if member is None:
-        return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"the group has no member {member_id}")
+        return HeartbeatRefusal(ErrorCode.UNKNOWN_MEMBER_ID, f"the group has no member {member_id}")
     return member
 
 
@@ -70,16 +70,18 @@ def _holder(state: GroupState, instance_id: str | None) -> Member | None:
     return None if member_id is None else state.members[member_id]
 
 
-def _join(state: GroupState, member_id: str, max_size: int) -> Member | Refusal:
+def _join(state: GroupState, member_id: str, max_size: int) -> Member | HeartbeatRefusal:
     if len(state.members) >= max_size:
-        return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has {max_size} members and can have no more")
+        return HeartbeatRefusal(
+            ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has {max_size} members and can have no more"
+        )
     return Member(member_id=member_id)
 
 
-def _take_over(draft: Draft, holder: Member, request: ConsumerGroupHeartbeatRequest) -> Member | Refusal:
+def _take_over(draft: Draft, holder: Member, request: ConsumerGroupHeartbeatRequest) -> Member | HeartbeatRefusal:
     """Put a member in the place of the static member that it was before its restart, with all that that one had."""
     if holder.epoch != LEAVING_FOR_A_WHILE:
-        return Refusal(
+        return HeartbeatRefusal(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"member {holder.member_id} holds the instance id {request.instance_id} and has not left",
         )

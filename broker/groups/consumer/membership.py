@@ -9,7 +9,7 @@ from typing import ClassVar
 from eagleray.broker.groups.consumer.description import GROUP_TYPE, PROTOCOL_TYPE
 from eagleray.broker.groups.consumer.events import ConsumerHeartbeat
 from eagleray.broker.groups.consumer.group import ConsumerGroup
-from eagleray.broker.groups.consumer.groups import ConsumerGroups
+from eagleray.broker.groups.consumer.group_table import ConsumerGroupTable
 from eagleray.broker.groups.consumer.state import GroupStatus
 from eagleray.broker.groups.membership import LogRecord, Membership
 from eagleray.broker.identities import TopicPartition
@@ -26,7 +26,7 @@ class ConsumerMembership(Membership):
     kind: ClassVar = GROUP_TYPE
     protocol_type = PROTOCOL_TYPE
 
-    def __init__(self, name: str, groups: ConsumerGroups) -> None:
+    def __init__(self, name: str, groups: ConsumerGroupTable) -> None:
         self.name = name
         self.waiting: deque[ConsumerHeartbeat] = deque()
         self._groups = groups
@@ -43,7 +43,7 @@ class ConsumerMembership(Membership):
 
     @property
     def has_members(self) -> bool:
-        """Whether anybody is in the group, or may be in a moment: nothing is ever on its way without a member."""
+        """Whether the group has members, or may be in a moment: nothing is ever on its way without a member."""
         group = self.group
         return self.is_busy or (group is not None and bool(group.members))
 
@@ -56,7 +56,7 @@ class ConsumerMembership(Membership):
     def check_commit(
         self, generation: int, member_id: str, group_instance_id: str | None, *, is_transactional: bool
     ) -> ErrorCode:
-        """Take members at their current epoch, and anybody without an epoch while there are no members."""
+        """Take members at their current epoch, and any client without an epoch while there are no members."""
         group = self.group
         if group is None:
             return ErrorCode.NONE if generation < 0 else ErrorCode.UNKNOWN_MEMBER_ID
@@ -68,7 +68,7 @@ class ConsumerMembership(Membership):
         return outcome is ErrorCode.NONE
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Take members at their current epoch, and whoever names no member."""
+        """Take members at their current epoch, and clients that name no member."""
         group = self.group
         return ErrorCode.NONE if group is None else group.check_fetch(member_id, member_epoch)
 

@@ -1,11 +1,11 @@
-"""Whether a heartbeat makes sense at all, before anybody looks at the group."""
+"""Whether a heartbeat makes sense at all, before the coordinator looks at the group."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from eagleray.broker.groups.config import LONGEST_TEXT
-from eagleray.broker.groups.consumer.decisions import Refusal
+from eagleray.broker.groups.consumer.decisions import HeartbeatRefusal
 from eagleray.broker.groups.consumer.member import JOINING, LEAVING_FOR_A_WHILE
 from eagleray.broker.patterns import BadPattern, compile_pattern
 from eagleray.protocol.errors import ErrorCode
@@ -17,7 +17,9 @@ CLIENT_GENERATES_MEMBER_ID: Final = 1
 NOT_GIVEN_MS: Final = -1
 
 
-def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> Refusal | None:
+def check_request(
+    request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]
+) -> HeartbeatRefusal | None:
     """Say what is wrong with a heartbeat, if anything is."""
     error = _bad_name(request, version)
     if error is None and request.member_epoch == JOINING:
@@ -29,10 +31,10 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignor
     elif error is None and request.member_epoch == LEAVING_FOR_A_WHILE and request.instance_id is None:
         error = "only a member with an instance id can leave for a while"
     if error is not None:
-        return Refusal(ErrorCode.INVALID_REQUEST, error)
+        return HeartbeatRefusal(ErrorCode.INVALID_REQUEST, error)
     if request.server_assignor is not None and request.server_assignor not in assignors:
         known = ", ".join(assignors)
-        return Refusal(
+        return HeartbeatRefusal(
             ErrorCode.UNSUPPORTED_ASSIGNOR, f"there is no assignor {request.server_assignor!r}; there are {known}"
         )
     return _check_regex(request.subscribed_topic_regex)
@@ -73,12 +75,12 @@ def _bad_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
     return None
 
 
-def _check_regex(regex: str | None) -> Refusal | None:
+def _check_regex(regex: str | None) -> HeartbeatRefusal | None:
     if not regex:
         return None
     try:
         compile_pattern(regex)
     except BadPattern as problem:
         message = f"the regular expression {regex[:100]!r} cannot be used: {problem}"
-        return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
+        return HeartbeatRefusal(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
     return None

@@ -45,7 +45,7 @@ class Topics:
         return dict(self.by_name[name] for name in names if name in self.by_name)
 
     def matching(self, regex: str) -> frozenset[str]:
-        """Return the topics that a regular expression stands for; it is found out once. Raises BadPattern."""
+        """Return the topics that a regular expression stands for; it is found out once."""
         found = self._matching.get(regex)
         if found is None:
             found = self._matching[regex] = matching(regex, self.by_name)

@@ -53,7 +53,6 @@ class Elsewhere:
 def chosen_broker(directory):
     if TARGET == "ours":
         known = {name: value for name, value in SETTINGS.items() if name in CLUSTER_KEYS}
-        known["spare.worker.processes"] = "0"
         return Ours(directory, layout=os.environ.get("EAGLERAY_COMPAT_LAYOUT", "separate"), settings=known)
     if TARGET == "kafka":
         return RealKafka(directory, SETTINGS)

@@ -93,6 +93,37 @@ def test_transactions(tools, bootstrap_servers, make_topic):
     producer.abort_transaction()
 
 
+def test_producers_of_every_partition_of_a_broker(tools, admin, bootstrap_servers, make_topic):
+    """Internal partitions too: Metadata send the tools to the nodes of their coordinators."""
+    topic = make_topic("hanging")
+    producer = transactional_producer(bootstrap_servers, fresh("id"))
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush()
+    for broker_id in led_internally(admin):
+        assert "Failed" not in tools.run("transactions", "find-hanging", "--broker-id", str(broker_id))
+    for internal in ("__consumer_offsets", "__transaction_state"):
+        described = tools.run("transactions", "describe-producers", "--topic", internal, "--partition", "0")
+        assert described.startswith("ProducerId")
+    producer.abort_transaction()
+
+
+def led_internally(admin):
+    topics = admin.list_topics(timeout=20).topics
+    names = ("__consumer_offsets", "__transaction_state")
+    return sorted({partition.leader for name in names for partition in topics[name].partitions.values()})
+
+
+def test_offsets_of_all_topics(tools, bootstrap_servers, make_topic):
+    topic = make_topic("all")
+    fill(bootstrap_servers, topic, 3)
+    # The tool writes errors of single partitions to its other stream, and leaves these out.
+    listed = {line.rsplit(":", 1)[0] for line in tools.run("get-offsets").split()}
+    assert f"{topic}:0" in listed
+    wanted = {f"{name}:{number}" for name in ("__consumer_offsets", "__transaction_state") for number in range(4)}
+    assert wanted <= listed
+
+
 def test_offsets_and_deleted_records(tools, bootstrap_servers, make_topic, tmp_path):
     topic = make_topic("offsets")
     fill(bootstrap_servers, topic, 7)

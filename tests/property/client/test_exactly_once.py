@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.client.batches import Delivery
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import AbortableError, FatalError, RetriableError
-from eagleray.client.producer import AsyncProducer
+from eagleray.client.producer.batches import Delivery
+from eagleray.client.producer.producer import AsyncProducer
 from eagleray.client.runtime import ClientRuntime
 from tests.support.client_helpers import ORDERS, a_consumer, a_producer, settled
 from tests.support.client_world import COORDINATOR, GROUPS, LEADER_A, LEADER_B, ClientWorld, in_world

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.client.partitioner import partition_for_key
+from eagleray.client.producer.partitioner import partition_for_key
 from eagleray.pipelines.columnar import Rows, encode
-from eagleray.pipelines.columnar.schema import HEADERS
+from eagleray.pipelines.columnar.headers import HEADERS
 from eagleray.protocol.records import HEADER_BYTES, NewRecord, build_batch, split_batches
 from tests.property.record_strategies import codecs, header_lists, nullable_bytes, timestamps
 

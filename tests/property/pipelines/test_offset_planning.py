@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.pipelines.data_loss import begin_offsets, plan_ranges
-from eagleray.pipelines.offsets import Bounds, OffsetRange, from_checkpoint, to_checkpoint
-from eagleray.pipelines.rate_limit import next_offsets
-from eagleray.pipelines.splitting import split
+from eagleray.pipelines.source.data_loss import begin_offsets, plan_ranges
+from eagleray.pipelines.source.offsets import Bounds, OffsetRange, from_checkpoint, to_checkpoint
+from eagleray.pipelines.source.rate_limit import next_offsets
+from eagleray.pipelines.source.splitting import split
 
 partitions = st.builds(TopicPartition, st.sampled_from(("a", "b", "ü-topic")), st.integers(0, 5))
 offsets = st.integers(0, 2**63 - 1) | st.integers(0, 50)

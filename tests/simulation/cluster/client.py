@@ -13,7 +13,7 @@ from tests.simulation.cluster.lanes import Endpoint, SimulatedPeers
 from tests.simulation.cluster.loop import Clock, SimulatedLoop
 
 if TYPE_CHECKING:
-    from tests.simulation.cluster.world import World
+    from tests.simulation.cluster.harness import Harness
 
 ANSWER_S = 0.9
 
@@ -21,16 +21,16 @@ ANSWER_S = 0.9
 class Client:
     """One client, through all its lives. It learns from any node who leads what, and believes it until it is wrong."""
 
-    def __init__(self, world: "World", name: str) -> None:
-        self.world = world
-        self.chance = world.schedule.chance
+    def __init__(self, harness: "Harness", name: str) -> None:
+        self.harness = harness
+        self.chance = harness.schedule.chance
         self.name = name
         self.process = 0
         self.image: MetadataImage = EMPTY_IMAGE
         self.is_done = False
-        self._clock = Clock(world.schedule)
+        self._clock = Clock(harness.schedule)
         self._loop: SimulatedLoop | None = None
-        world.network.connect(name, self.receive)
+        harness.network.connect(name, self.receive)
 
     @property
     def is_up(self) -> bool:
@@ -40,8 +40,8 @@ class Client:
         if self.is_up:
             return
         self.process += 1
-        loop = self._loop = SimulatedLoop(self.world.schedule, self._clock, self._guard)
-        self.endpoint = Endpoint(self.world.network, self.name, self.process, loop)
+        loop = self._loop = SimulatedLoop(self.harness.schedule, self._clock, self._guard)
+        self.endpoint = Endpoint(self.harness.network, self.name, self.process, loop)
         loop.run(self._boot)
 
     def _boot(self) -> None:
@@ -51,7 +51,7 @@ class Client:
 
     def _guard(self, error: BaseException | None) -> None:
         if error is not None:
-            self.world.violate(error)
+            self.harness.violate(error)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._guard(task.exception())
@@ -78,14 +78,14 @@ class Client:
             async with asyncio.timeout(ANSWER_S):
                 return await self.peers.call(node_id, message_type, *fields)
         except (Unanswered, TimeoutError):
-            self.world.schedule.fired["client repeats"] += 1
+            self.harness.schedule.fired["client repeats"] += 1
             return None
 
     async def think(self, longest_ms: int) -> None:
         await asyncio.sleep(self.chance.randint(1, longest_ms) / 1000)
 
     def any_node(self) -> int:
-        return self.chance.choice(list(self.world.machines))
+        return self.chance.choice(list(self.harness.machines))
 
     async def look_around(self) -> None:
         """Ask some node who leads what."""

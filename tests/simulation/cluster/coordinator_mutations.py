@@ -5,34 +5,31 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from eagleray.actors.internal_topic import InternalTopic
-from eagleray.broker.groups import requests
-from eagleray.broker.groups.shards import Shard
+import msgspec
+
+from eagleray.broker.groups.events import FetchOffsets
+from eagleray.broker.groups.requests import GroupRequestServer
 from eagleray.broker.groups.state import OffsetsState, StoredOffset
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.log import compaction_plan
-from eagleray.broker.log.offset_map import OffsetMap, _name_of
+from eagleray.broker.log.compaction_plan import Cleanable, plan_compaction
+from eagleray.broker.log.offset_map import OffsetMap
 from eagleray.broker.log.partition_log import PartitionLog
 from eagleray.broker.log.readable_log import ReadableLog
-from eagleray.broker.messages import Message
+from eagleray.broker.replication.leader import ReplicationLeader
 from tests.simulation.cluster.places import OFFSETS, TRANSACTIONS
+from tests.simulation.replacing import replacing
 
 # What coordinators make of their logs
 
 
 def _coordinating_at_once(topic: str) -> AbstractContextManager[Any]:
     """A coordinator that takes what it decides for logged as soon as it is appended."""
-    original = InternalTopic.replicate
+    original = ReplicationLeader.is_replicated
 
-    def replicate(self: InternalTopic, outcomes: dict[int, list[Message]]) -> list[Message]:
-        now = original(self, outcomes)
-        if self._name == topic:
-            for token, (end_offset, waiting) in self._outcomes.items():
-                now += waiting
-                self._outcomes[token] = end_offset, []
-        return now
+    def is_replicated(self: ReplicationLeader, end_offset: int, now_ms: int) -> bool:
+        return self.partition.topic == topic or original(self, end_offset, now_ms)
 
-    return mock.patch.object(InternalTopic, "replicate", replicate)
+    return mock.patch.object(ReplicationLeader, "is_replicated", is_replicated)
 
 
 # Offsets of transactions
@@ -65,11 +62,12 @@ def _applying_aborted_offsets() -> AbstractContextManager[Any]:
 
 def _telling_unstable_offsets() -> AbstractContextManager[Any]:
     """A coordinator that tells what is about to change, although it was asked for what is stable."""
+    original = GroupRequestServer.fetch
 
-    def unstable(shard: Shard, name: str, group: object) -> set[TopicPartition]:
-        return set()
+    def fetch(self: GroupRequestServer, request: FetchOffsets, now_ms: int) -> None:
+        original(self, msgspec.structs.replace(request, require_stable=False), now_ms)
 
-    return mock.patch.object(requests, "_unstable_partitions", unstable)
+    return mock.patch.object(GroupRequestServer, "fetch", fetch)
 
 
 # Compaction
@@ -77,22 +75,22 @@ def _telling_unstable_offsets() -> AbstractContextManager[Any]:
 
 def _dropping_the_newest() -> AbstractContextManager[Any]:
     """A compaction that takes the newest record of a key for superseded."""
+    original = OffsetMap.is_superseded
 
     def is_superseded(self: OffsetMap, key: bytes, offset: int) -> bool:
-        return offset <= self._newest_offsets.get(_name_of(key), -1)
+        return original(self, key, offset - 1)
 
     return mock.patch.object(OffsetMap, "is_superseded", is_superseded)
 
 
 def _compacting_what_may_be_undone() -> AbstractContextManager[Any]:
     """A compaction that goes up to the end of the log, replicated and decided or not."""
-    original = compaction_plan._find_cleanable
 
-    def find(log: PartitionLog, now_ms: int) -> Any:
+    def plan(log: PartitionLog, now_ms: int) -> Cleanable | None:
         with mock.patch.object(ReadableLog, "last_stable_offset", property(lambda self: self.log_end_offset)):
-            return original(log, now_ms)
+            return plan_compaction(log, now_ms)
 
-    return mock.patch.object(compaction_plan, "_find_cleanable", find)
+    return replacing(plan_compaction, plan)
 
 
 COORDINATOR_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {

@@ -8,7 +8,7 @@ FAULTS_OF_NODES = (
     "bit rot",
     "clock of another speed",
     "crash",
-    "crash of everybody",
+    "crash of all nodes",
     "failed flush",
     "failed write",
     "full disk",

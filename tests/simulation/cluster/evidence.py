@@ -11,16 +11,16 @@ from tests.support.history import FoundRecord, GroupOffset, History, Outcome, Tr
 from tests.support.history_checker import check
 
 if TYPE_CHECKING:
-    from tests.simulation.cluster.world import World
+    from tests.simulation.cluster.harness import Harness
 
 
-def check_history(world: "World") -> None:
+def check_history(harness: "Harness") -> None:
     """See that what is in the partitions is what the producers know, each transaction whole, or not at all."""
-    transactions = tuple(each for producer in world.producers for each in producer.history)
-    watches = {partition: world.watch.partitions[partition] for partition in USER_PARTITIONS}
-    offsets = world.watch.offsets
+    transactions = tuple(each for producer in harness.producers for each in producer.history)
+    watches = {partition: harness.watch.partitions[partition] for partition in USER_PARTITIONS}
+    offsets = harness.watch.offsets
     history = History(
-        (*transactions, *_transforming(world)),
+        (*transactions, *_transforming(harness)),
         {partition: _committed(watch) for partition, watch in watches.items()},
         {partition: _everything(watch) for partition, watch in watches.items()},
         tuple(GroupOffset(TRANSFORM_GROUP, each, offsets.offset_of(TRANSFORM_GROUP, each)) for each in INPUTS),
@@ -31,11 +31,11 @@ def check_history(world: "World") -> None:
         raise Violation(f"{len(violations)} violations, the first: {violations[0]!r}")
 
 
-def _transforming(world: "World") -> Iterator[Transaction]:
+def _transforming(harness: "Harness") -> Iterator[Transaction]:
     """What the transformer has done; of what has left no record behind, the log of transactions tells the outcome."""
-    for each in world.transformer.history:
+    for each in harness.transformer.history:
         is_unclear = each.outcome is Outcome.UNKNOWN and not each.records
-        is_committed = world.watch.decided.get(world.transformer.identities[each.name])
+        is_committed = harness.watch.decided.get(harness.transformer.identities[each.name])
         outcome = Outcome.COMMITTED if is_unclear and is_committed else each.outcome
         yield Transaction(each.name, each.records, each.offsets, outcome)
 

@@ -12,8 +12,8 @@ from tests.support.faults import Fault, Operation, Outcome, Step
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.client import Client
+    from tests.simulation.cluster.harness import Harness
     from tests.simulation.cluster.machine import SimulatedMachine
-    from tests.simulation.cluster.world import World
 
 CHANGES = frozenset({Operation.WRITE, Operation.TRUNCATE, Operation.CREATE, Operation.RENAME, Operation.REMOVE})
 FLUSHES = frozenset({Operation.FLUSH, Operation.FLUSH_DIRECTORY})
@@ -36,39 +36,39 @@ class CountedFault(Fault):
 class Faults:
     """Strikes a world now and then, until it is healed."""
 
-    def __init__(self, world: "World") -> None:
-        self._world = world
-        self._climate = world.climate
-        self._schedule = world.schedule
-        self._chance = world.schedule.chance
+    def __init__(self, harness: "Harness") -> None:
+        self._harness = harness
+        self._fault_plan = harness.fault_plan
+        self._schedule = harness.schedule
+        self._chance = harness.schedule.chance
         self.is_over = False
 
     def begin(self) -> None:
-        self._schedule.after(self._chance.randint(10, 2 * self._climate.interval_ms), self._strike)
+        self._schedule.after(self._chance.randint(10, 2 * self._fault_plan.interval_ms), self._strike)
 
     def _strike(self) -> None:
         if not self.is_over:
             self._look_at_clocks()
-            FAULTS[self._chance.choice(self._climate.kinds)](self)
+            FAULTS[self._chance.choice(self._fault_plan.kinds)](self)
             self.begin()
 
     def _look_at_clocks(self) -> None:
-        for machine in self._world.machines.values():
+        for machine in self._harness.machines.values():
             if machine.clock.speed != 1.0:
-                self._world.states.struck("clock of another speed", machine)
+                self._harness.states.struck("clock of another speed", machine)
 
     def _pick(self) -> "SimulatedMachine":
         """Choose a machine by what its node is, so that all states have their share, the rare one most of all."""
-        machines = list(self._world.machines.values())
-        lagging = [machine for machine in machines if OUT_OF_SYNC in self._world.states.of(machine)]
+        machines = list(self._harness.machines.values())
+        lagging = [machine for machine in machines if OUT_OF_SYNC in self._harness.states.of(machine)]
         if lagging and self._schedule.happens(0.5):
             return self._chance.choice(lagging)
         state = self._chance.choice(STATES)
-        wanted = [machine for machine in machines if state in self._world.states.of(machine)]
+        wanted = [machine for machine in machines if state in self._harness.states.of(machine)]
         return self._chance.choice(wanted or machines)
 
     def _struck(self, fault: str, machine: "SimulatedMachine") -> None:
-        self._world.states.struck(fault, machine)
+        self._harness.states.struck(fault, machine)
 
     # Processes and machines
 
@@ -116,27 +116,27 @@ class Faults:
 
         A machine that boots makes way for those in sync that live. So these must not have what others cannot read.
         """
-        machines = self._world.machines.values()
-        return self._climate.flush is Flush.COMMIT and not any(machine.is_unsound for machine in machines)
+        machines = self._harness.machines.values()
+        return self._fault_plan.flush is Flush.COMMIT and not any(machine.is_unsound for machine in machines)
 
     def _can_lose_one(self, machine: "SimulatedMachine") -> bool:
-        """Whether others are in sync with all that it has, and nobody is still about to tell what it has lost."""
-        for partition, watch in self._world.watch.partitions.items():
+        """Whether others are in sync with all that it has, and none of them is still about to tell what it has lost."""
+        for partition, watch in self._harness.watch.partitions.items():
             state = watch.state
-            least = 2 if partition in COORDINATED else self._climate.least_in_sync
+            least = 2 if partition in COORDINATED else self._fault_plan.least_in_sync
             if state is not None and machine.node_id in state.isr and min(least, len(state.isr)) < 2:
                 return False
-        others = [other for other in self._world.machines.values() if other is not machine]
+        others = [other for other in self._harness.machines.values() if other is not machine]
         return not machine.may_have_lost and not any(other.has_doubts for other in others)
 
     def _all_voters_are_whole(self) -> bool:
-        return all(self._world.machines[node_id].is_whole for node_id in self._world.controllers)
+        return all(self._harness.machines[node_id].is_whole for node_id in self._harness.controllers)
 
-    def stop_everybody(self) -> None:
+    def stop_all(self) -> None:
         """The whole cluster goes down, and comes back in any order."""
         loses_power = self._flushes_count() and self._schedule.happens(0.5)
-        fault = "loss of power everywhere" if loses_power else "crash of everybody"
-        for machine in self._world.machines.values():
+        fault = "loss of power everywhere" if loses_power else "crash of all nodes"
+        for machine in self._harness.machines.values():
             if machine.is_up:
                 self._struck(fault, machine)
                 (machine.lose_power if loses_power else machine.crash)()
@@ -150,8 +150,8 @@ class Faults:
             self._schedule.after(self._chance.choice([50, 400, 900, 2500]), machine.wake)
 
     def crash_client(self) -> None:
-        world = self._world
-        producers, others = world.producers[1:], [*world.readers, world.transformer, world.transformer]
+        harness = self._harness
+        producers, others = harness.producers[1:], [*harness.readers, harness.transformer, harness.transformer]
         client: Client = self._chance.choice([*producers, *others])
         if client.is_up and not client.is_done:
             self._schedule.fired[f"crash of a {type(client).__name__}"] += 1
@@ -163,29 +163,29 @@ class Faults:
     def part_one_way(self) -> None:
         machine = self._pick()
         self._struck("partition one way", machine)
-        others = [other for other in self._world.machines if other != machine.node_id]
+        others = [other for other in self._harness.machines if other != machine.node_id]
         for other in self._chance.sample(others, self._chance.randint(1, len(others))):
             if self._schedule.happens(0.5):
-                self._world.network.cut(machine.node_id, other)
+                self._harness.network.cut(machine.node_id, other)
             else:
-                self._world.network.cut(other, machine.node_id)
+                self._harness.network.cut(other, machine.node_id)
         self._heal_later()
 
     def part_both_ways(self) -> None:
         """Part a machine, and perhaps some others with it, from all the rest."""
         machine = self._pick()
         self._struck("partition both ways", machine)
-        others = [other for other in self._world.machines if other != machine.node_id]
+        others = [other for other in self._harness.machines if other != machine.node_id]
         apart = {machine.node_id, *self._chance.sample(others, self._chance.randint(0, len(others) - 1))}
-        clients = [client.name for client in self._world._clients() if self._schedule.happens(0.3)]
-        for source in (*self._world.machines, *clients):
-            for target in (*self._world.machines, *clients):
+        clients = [client.name for client in self._harness._clients() if self._schedule.happens(0.3)]
+        for source in (*self._harness.machines, *clients):
+            for target in (*self._harness.machines, *clients):
                 if (source in apart) != (target in apart):
-                    self._world.network.cut(source, target)
+                    self._harness.network.cut(source, target)
         self._heal_later()
 
     def _heal_later(self) -> None:
-        self._schedule.after(self._chance.choice([100, 600, 1500, 3000]), self._world.network.heal)
+        self._schedule.after(self._chance.choice([100, 600, 1500, 3000]), self._harness.network.heal)
 
     # Disks
 
@@ -243,36 +243,36 @@ class Faults:
     # What people do
 
     def delete_records(self) -> None:
-        """Somebody deletes the beginning of a log, which a follower that is away may still need.
+        """A client deletes the beginning of a log, which a follower that is away may still need.
 
         What is yet to be transformed stays.
         """
         partition = self._chance.choice(USER_PARTITIONS)
-        end = self._world.watch.partitions[partition].committed_end
+        end = self._harness.watch.partitions[partition].committed_end
         if partition in INPUTS:
-            end = self._world.watch.offsets.offset_of(TRANSFORM_GROUP, partition)
+            end = self._harness.watch.offsets.offset_of(TRANSFORM_GROUP, partition)
         self._schedule.fired["records deleted"] += 1
-        self._world.operator.delete_records(partition, max(end - self._chance.randint(0, 8), 0))
+        self._harness.operator.delete_records(partition, max(end - self._chance.randint(0, 8), 0))
 
     def elect_preferred(self) -> None:
         self._schedule.fired["preferred leaders asked for"] += 1
-        self._world.operator.elect_preferred()
+        self._harness.operator.elect_preferred()
 
     def move(self) -> None:
-        partition = self._chance.choice(list(self._world.watch.partitions))
-        state = self._world.watch.partitions[partition].state
+        partition = self._chance.choice(list(self._harness.watch.partitions))
+        state = self._harness.watch.partitions[partition].state
         assert state is not None
         size = len(state.replicas) - len(state.adding) if state.adding else len(state.replicas)
         self._schedule.fired["move asked for"] += 1
-        target = self._chance.sample(list(self._world.machines), min(size, len(self._world.machines)))
-        self._world.operator.move(partition, tuple(target))
+        target = self._chance.sample(list(self._harness.machines), min(size, len(self._harness.machines)))
+        self._harness.operator.move(partition, tuple(target))
 
 
 FAULTS: dict[str, Callable[[Faults], None]] = {
     "crash": Faults.crash,
     "lose power": Faults.lose_power,
     "replace machine": Faults.replace_machine,
-    "stop everybody": Faults.stop_everybody,
+    "stop all": Faults.stop_all,
     "pause": Faults.pause,
     "crash client": Faults.crash_client,
     "part one way": Faults.part_one_way,

@@ -15,7 +15,7 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogError, PartitionLog
 from eagleray.broker.log.names import TRANSACTION_INDEX_SUFFIX
 from eagleray.broker.messages import Message
-from eagleray.broker.quorum.ballot import read_ballot
+from eagleray.broker.quorum.election_state import read_election_state
 from tests.simulation.cluster.lanes import Endpoint, SimulatedPeers
 from tests.simulation.cluster.loop import Clock, SimulatedLoop
 from tests.simulation.cluster.places import OFFSETS, TRANSACTIONS
@@ -23,7 +23,7 @@ from tests.simulation.cluster.ports import MachineDisk, NoSupervisor
 from tests.support.faults import ProcessKilled
 
 if TYPE_CHECKING:
-    from tests.simulation.cluster.world import World
+    from tests.simulation.cluster.harness import Harness
 
 _Shell = TypeVar("_Shell", bound=Shell)
 
@@ -49,7 +49,7 @@ class SimulatedNode(Node):
         return SimulatedPeers(self.endpoint)
 
     def _receivers(self) -> dict[type, Callable[[Any], None]]:
-        watched = self.simulated.world.watch.WATCHED
+        watched = self.simulated.harness.watch.WATCHED
 
         def watching(receive: Callable[[Any], None]) -> Callable[[Any], None]:
             def take(message: Any) -> None:
@@ -64,7 +64,7 @@ class SimulatedNode(Node):
     def answer(self, reply: Any) -> None:
         question = self._asked.pop(reply.request_id, None)
         if question is not None:
-            self.simulated.world.watch.answers(self, question, reply)
+            self.simulated.harness.watch.answers(self, question, reply)
         super().answer(reply)
 
     def steady_ms(self) -> int:
@@ -74,13 +74,13 @@ class SimulatedNode(Node):
         return (_BOOT_MS + self.simulated.clock.now_ms()) * 1000
 
     def chance(self) -> float:
-        return self.simulated.world.schedule.chance.random()
+        return self.simulated.harness.schedule.chance.random()
 
     async def _listen(self) -> None:
         self.port = 1
 
     async def _register(self) -> None:
-        if self.simulated.is_deceived and not self.simulated.is_among_others():
+        if self.simulated.disk_lies and not self.simulated.is_among_others():
             raise Unanswered("alone it would be taken at its disk's word")
         await super()._register()
 
@@ -96,8 +96,8 @@ class SimulatedMachine:
     A process that ends by itself is started again soon, as Ray does it.
     """
 
-    def __init__(self, world: "World", spec: NodeSpec, clock: Clock) -> None:
-        self.world = world
+    def __init__(self, harness: "Harness", spec: NodeSpec, clock: Clock) -> None:
+        self.harness = harness
         self.spec = spec
         self.node_id = spec.node_id
         self.clock = clock
@@ -110,8 +110,8 @@ class SimulatedMachine:
         self._never_finished: list[object] = []
         self._has_lost_lies = False
         self.may_have_lost = False
-        """Whether it has lost something of which nobody has been told yet."""
-        world.network.connect(self.node_id, self.receive)
+        """Whether it has lost something and has told the controller nothing of it yet."""
+        harness.network.connect(self.node_id, self.receive)
 
     @property
     def is_up(self) -> bool:
@@ -130,18 +130,18 @@ class SimulatedMachine:
     @property
     def is_unsound(self) -> bool:
         """Whether its disk has not what it was given, and its node does not know it."""
-        return self.disk.has_lied or self.disk.is_rotten or self.is_deceived
+        return self.disk.has_lied or self.disk.is_rotten or self.disk_lies
 
     @property
-    def is_deceived(self) -> bool:
+    def disk_lies(self) -> bool:
         """Whether power was lost after a lie, and its node has not come back among others since."""
         return self.may_have_lost and self._has_lost_lies
 
     def is_among_others(self) -> bool:
         """Whether others live with whom it is in sync, wherever there are some."""
-        machines = [machine for machine in self.world.machines.values() if machine is not self and machine.is_serving]
+        machines = [machine for machine in self.harness.machines.values() if machine is not self and machine.is_serving]
         living = {machine.node_id for machine in machines}
-        states = [watch.state for watch in self.world.watch.partitions.values() if watch.state is not None]
+        states = [watch.state for watch in self.harness.watch.partitions.values() if watch.state is not None]
         others = [{*state.isr} - {self.node_id} for state in states if self.node_id in state.isr]
         return all(living & each for each in others if each)
 
@@ -156,7 +156,7 @@ class SimulatedMachine:
     @property
     def is_whole(self) -> bool:
         """Whether the disk has everything that this voter has said."""
-        return read_ballot(self.disk, f"{DATA}/logs/{METADATA_PARTITION}/quorum-state").is_whole
+        return read_election_state(self.disk, f"{DATA}/logs/{METADATA_PARTITION}/quorum-state").is_whole
 
     def lies_about(self, path: str) -> bool:
         """What a lying disk may lie about.
@@ -197,8 +197,8 @@ class SimulatedMachine:
             return
         self.process += 1
         self.has_ended = False
-        loop = self.loop = SimulatedLoop(self.world.schedule, self.clock, self._guard)
-        self.endpoint = Endpoint(self.world.network, self.node_id, self.process, loop)
+        loop = self.loop = SimulatedLoop(self.harness.schedule, self.clock, self._guard)
+        self.endpoint = Endpoint(self.harness.network, self.node_id, self.process, loop)
         loop.run(self._boot)
 
     def _boot(self) -> None:
@@ -215,11 +215,11 @@ class SimulatedMachine:
 
     def _guard(self, error: BaseException | None) -> None:
         """See whether the process has survived what it has just done; a task keeps to itself what it has died of."""
-        self.world.touched.add(self.node_id)
+        self.harness.touched.add(self.node_id)
         if self.loop is None:
             return
         if self.disk.is_process_dead or isinstance(error, ProcessKilled):
-            self.world.schedule.fired["death in the middle of a write"] += 1
+            self.harness.schedule.fired["death in the middle of a write"] += 1
             self._end_and_restart()
         elif self.has_ended:
             self._end_and_restart()
@@ -230,26 +230,28 @@ class SimulatedMachine:
     def note(self, error: BaseException) -> None:
         """Look at what a process ends of: disks fail, and nothing else may."""
         if not isinstance(error, LogError | OSError):
-            self.world.violate(error)
-        self.world.schedule.fired["process ended by its disk"] += 1
+            self.harness.violate(error)
+        self.harness.schedule.fired["process ended by its disk"] += 1
 
     def _end_and_restart(self) -> None:
         self.crash()
-        self.world.schedule.after(self.world.schedule.chance.randint(1, 300), self.start)
+        self.harness.schedule.after(self.harness.schedule.chance.randint(1, 300), self.start)
 
     def crash(self) -> None:
         """End the process as kill -9 does; the operating system tells those who are connected."""
         endpoint = self.endpoint
+        with self.disk.outlived():
+            self.harness.watch.last_look(self)
         self._stop()
         self.disk.crash_process()
         if endpoint is not None:
             endpoint.hang_up()
 
     def lose_power(self) -> None:
-        """Go dark: what was not flushed may be gone, and nobody is told anything."""
+        """Go dark: what was not flushed may be gone, and no other machine is told."""
         self._stop()
-        self._has_lost_lies = self.disk.has_lied or self.is_deceived
-        chance = self.world.schedule.chance
+        self._has_lost_lies = self.disk.has_lied or self.disk_lies
+        chance = self.harness.schedule.chance
         kept = chance.choice([0.0, 0.5, 0.95])
         self.disk.lose_power(lambda: chance.random() < kept)
         self.may_have_lost = True
@@ -259,13 +261,13 @@ class SimulatedMachine:
         self.disk = MachineDisk()
         self._has_lost_lies = False
         self.may_have_lost = True
-        self.world.watch.quorum.replaced(self.node_id)
+        self.harness.watch.quorum.replaced(self.node_id)
 
     def _stop(self) -> None:
         if self.loop is not None:
             self.loop.kill()
         if self.node is not None:
-            # A compaction that nobody has any more would clean up after itself, on the disk of the next process.
+            # A compaction that no process holds any more would clean up after itself, on the disk of the next process.
             self._never_finished += self.node.replicas.logs._compactions.values()
         self.loop = self.node = self.endpoint = None
 
@@ -282,6 +284,6 @@ class SimulatedMachine:
 
     def receive(self, source: object, frame: Any) -> None:
         if self.loop is None or self.endpoint is None:
-            self.world.network.dropped(source, self.node_id, frame)
+            self.harness.network.dropped(source, self.node_id, frame)
         else:
             self.loop.run(self.endpoint.arrive, source, frame)

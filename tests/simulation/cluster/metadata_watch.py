@@ -12,15 +12,15 @@ from tests.simulation.schedule import Violation
 from tests.support.batches import whole_batches
 
 if TYPE_CHECKING:
+    from tests.simulation.cluster.harness import Harness
     from tests.simulation.cluster.machine import SimulatedMachine
-    from tests.simulation.cluster.world import World
 
 
 class MetadataWatch:
     """The invariants of the quorum. `image` is what all that it has ever committed leads to."""
 
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, harness: "Harness") -> None:
+        self._harness = harness
         self.image: MetadataImage = EMPTY_IMAGE
         self.committed: dict[int, tuple[int, int, int]] = {}
         self.committed_end = 0
@@ -67,8 +67,8 @@ class MetadataWatch:
             raise Violation(f"nodes {self._leaders[member.term]} and {node_id} both lead in term {member.term}")
 
     def _look_at_holder(self, machine: "SimulatedMachine") -> None:
-        """Whoever decides is alone with it."""
-        for other in self._world.machines.values():
+        """The controller that decides is alone with it."""
+        for other in self._harness.machines.values():
             shell = None if other is machine else other.shell(ControllerShell)
             if shell is not None and shell._quorum._member.holds(other.clock.now_ms()):
                 raise Violation(f"nodes {machine.node_id} and {other.node_id} are both the controller")
@@ -95,4 +95,4 @@ class MetadataWatch:
 
     def _apply(self, image: MetadataImage) -> None:
         before, self.image = self.image, image
-        self._world.watch.metadata_changed(before, image)
+        self._harness.watch.metadata_changed(before, image)

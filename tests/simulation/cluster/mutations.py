@@ -2,32 +2,28 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-import msgspec
-
-from eagleray.actors import heartbeats
 from eagleray.actors.lives import Life, Lives
 from eagleray.actors.logs import Logs
 from eagleray.actors.metadata_quorum import MetadataQuorum
 from eagleray.actors.replicas import Replicas
-from eagleray.broker.controller import controller
+from eagleray.broker.controller.changes import ReplicasChanged
+from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.losses import NO_LOSS, Fate, Loss
-from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import PartitionLog
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.quorum.leading import QuorumLeader
-from eagleray.broker.quorum.member import QuorumMember
-from eagleray.broker.replication import electing
-from eagleray.broker.replication.electing import Rules
+from eagleray.broker.replication.controlling import ReplicationController
+from eagleray.broker.replication.electing import after_coming
 from eagleray.broker.replication.follower import ReplicationFollower
-from eagleray.broker.replication.in_sync import InSyncSet
 from eagleray.broker.replication.leader import ReplicationLeader
-from eagleray.broker.replication.pushing import Pushes
+from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
@@ -38,52 +34,20 @@ from tests.simulation.partition.mutations import (
     FollowerThatForgetsToTruncate,
     FollowerThatTrustsItsTail,
     FollowerWithoutFence,
-    LeaderThatDoesNotWait,
     LeaderThatRepliesAtOnce,
-    LeaderThatTakesInTooEarly,
     LeaseThatNeverEnds,
+    counting_answers_of_other_lives,
+    counting_on_itself,
+    counting_on_the_confirmed_set,
+    electing_anybody,
+    taking_in_too_early,
 )
+from tests.simulation.quorum.quorum_mutations import MUTATIONS as QUORUM_MUTATIONS
+from tests.simulation.replacing import replacing
 
 Mutation = Callable[[], AbstractContextManager[Any]]
 
-# The machines that nodes are made of; followers and leaders are those of the world of one partition
-
-
-class QuorumLeaderThatNeedsNobody(QuorumLeader):
-    """Commits what it has itself."""
-
-    def advance(self) -> None:
-        self._commit(self._own_end())
-
-
-def _electing_anybody() -> AbstractContextManager[Any]:
-    """Elections that do not wait for the in-sync set, whatever the topic wants."""
-    original = electing.choose_leader
-
-    def choose(state: PartitionImage, alive: Container[int], rules: Rules) -> tuple[int, tuple[int, ...]]:
-        return original(state, alive, Rules(rules.min_insync_replicas, True))
-
-    return mock.patch.object(electing, "choose_leader", choose)
-
-
-def _counting_on_the_confirmed_set() -> AbstractContextManager[Any]:
-    """A high watermark that does not wait for those whom the leader has proposed."""
-    return mock.patch.object(InSyncSet, "maximal", property(lambda self: frozenset(self.state.isr)))
-
-
-def _counting_answers_of_other_lives() -> AbstractContextManager[Any]:
-    """Leaders that go on with a follower that has lost what it acknowledged, as if nothing had been."""
-    original = Pushes.push_to
-
-    def push_to(self: Pushes, node_ids: Iterable[int], incarnations: Mapping[int, int], now_ms: int) -> None:
-        for node_id, progress in self._followers.items():
-            progress.incarnation = incarnations.get(node_id, progress.incarnation)
-        original(self, node_ids, incarnations, now_ms)
-
-    return mock.patch.object(Pushes, "push_to", push_to)
-
-
-# The shells: what they make of the machines
+# What nodes make of their state machines; those themselves are broken as in the worlds of one partition and of a quorum
 
 
 def _forgetting_losses() -> AbstractContextManager[Any]:
@@ -91,8 +55,7 @@ def _forgetting_losses() -> AbstractContextManager[Any]:
     original = Lives.begin
 
     def begin(self: Lives, *, after: int = -1, loss: Loss = NO_LOSS) -> Life:
-        if self._last is not None:
-            self._last = msgspec.structs.replace(self._last, loss=NO_LOSS)
+        self.told()
         return original(self, after=after, loss=loss)
 
     return mock.patch.object(Lives, "begin", begin)
@@ -111,23 +74,30 @@ def _failing_without_loss() -> AbstractContextManager[Any]:
 
 def _booting_without_loss() -> AbstractContextManager[Any]:
     """Nodes that have lost nothing as long as they find their disk, whatever was flushed."""
-    original = Lives._lost_since
+    original = Lives.begin
 
-    def lost_since(self: Lives, last: Any) -> Loss:
-        return original(self, last) if last is None else last.loss
+    def begin(self: Lives, *, after: int = -1, loss: Loss = NO_LOSS) -> Life:
+        self.close()
+        return original(self, after=after, loss=loss)
 
-    return mock.patch.object(Lives, "_lost_since", lost_since)
+    return mock.patch.object(Lives, "begin", begin)
 
 
 def _never_in_doubt() -> AbstractContextManager[Any]:
     """A controller that takes every disk at its word."""
-    original = electing._with_newcomer
+    original = after_coming
 
-    def with_newcomer(state: PartitionImage, node_id: int, alive: set[int], rules: Rules, fate: Fate) -> PartitionImage:
-        fate = Fate.KEPT if fate is Fate.IN_DOUBT else fate
-        return original(state, node_id, alive, rules, fate)
+    def coming(image: MetadataImage, node_id: int, loss: Loss) -> tuple[ReplicasChanged, ...]:
+        of = Loss.of
 
-    return mock.patch.object(electing, "_with_newcomer", with_newcomer)
+        def fate_of(self: Loss, partition: TopicPartition) -> Fate:
+            fate = of(self, partition)
+            return Fate.KEPT if fate is Fate.IN_DOUBT else fate
+
+        with mock.patch.object(Loss, "of", fate_of):
+            return original(image, node_id, loss)
+
+    return replacing(after_coming, coming)
 
 
 @contextlib.contextmanager
@@ -153,9 +123,17 @@ def _answering_markers_at_once() -> AbstractContextManager[Any]:
     return mock.patch.object(PartitionLeader, "settle_markers", settle)
 
 
-def _controlling_without_a_lease() -> AbstractContextManager[Any]:
-    """A controller that goes on although the others may have elected another one."""
-    return mock.patch.object(MetadataQuorum, "holds", lambda self: self.is_active)
+@contextlib.contextmanager
+def _controlling_without_a_lease() -> Iterator[None]:
+    """A controller that goes on although the others may have elected another one.
+
+    It does not step down by itself either, which would mostly come before it has done harm.
+    """
+    with (
+        mock.patch.object(MetadataQuorum, "holds", lambda self: self.is_active),
+        mock.patch.object(QuorumLeader, "is_alone", return_value=False),
+    ):
+        yield
 
 
 def _not_looking_for_rot() -> AbstractContextManager[Any]:
@@ -176,16 +154,14 @@ MUTATIONS: dict[str, Mutation] = {
     "follower that forgets to truncate": _following(FollowerThatForgetsToTruncate),
     "follower that trusts its tail": _following(FollowerThatTrustsItsTail),
     "follower that answers before it appends": _following(FollowerThatAnswersBeforeItAppends),
-    "leader that does not wait for followers": _leading(LeaderThatDoesNotWait),
+    "leader that does not wait for followers": counting_on_itself,
     "leader that replies at once": _leading(LeaderThatRepliesAtOnce),
-    "leader that takes in too early": _leading(LeaderThatTakesInTooEarly),
-    "lease that never ends": lambda: mock.patch.object(heartbeats, "Lease", LeaseThatNeverEnds),
-    "controller that ignores losses": lambda: mock.patch.object(
-        controller, "ReplicationController", ControllerThatIgnoresLosses
-    ),
-    "election outside of the in-sync set": _electing_anybody,
-    "high watermark without the proposed set": _counting_on_the_confirmed_set,
-    "answers of another life": _counting_answers_of_other_lives,
+    "leader that takes in too early": taking_in_too_early,
+    "lease that never ends": lambda: replacing(Lease, LeaseThatNeverEnds),
+    "controller that ignores losses": lambda: replacing(ReplicationController, ControllerThatIgnoresLosses),
+    "election outside of the in-sync set": electing_anybody,
+    "high watermark without the proposed set": counting_on_the_confirmed_set,
+    "answers of another life": counting_answers_of_other_lives,
     "loss that is forgotten": _forgetting_losses,
     "failed log that has lost nothing": _failing_without_loss,
     "boot that has lost nothing": _booting_without_loss,
@@ -194,6 +170,6 @@ MUTATIONS: dict[str, Mutation] = {
     "markers that are answered at once": _answering_markers_at_once,
     "controller that goes on after its lease": _controlling_without_a_lease,
     "rot that nobody looks for": _not_looking_for_rot,
-    "quorum that needs nobody": lambda: mock.patch.object(QuorumMember, "leader_type", QuorumLeaderThatNeedsNobody),
+    "quorum that needs nobody": QUORUM_MUTATIONS["leader that needs nobody"],
     **COORDINATOR_MUTATIONS,
 }

@@ -3,6 +3,7 @@
 import posixpath
 import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -107,6 +108,16 @@ class MachineDisk(SimulatedDisk):
         self.mend()
         self.tell_the_truth()
 
+    @contextmanager
+    def outlived(self) -> Iterator[None]:
+        """Let the files be read of a process that is dying; they are as it leaves them, and no fault strikes."""
+        is_dead, self._is_process_dead = self._is_process_dead, False
+        faults, self._faults = self._faults, []
+        try:
+            yield
+        finally:
+            self._is_process_dead, self._faults = is_dead, faults
+
     @property
     def is_process_dead(self) -> bool:
         return self._is_process_dead
@@ -137,7 +148,7 @@ def _base_offset_of(path: str) -> int:
 
 
 class NoSupervisor:
-    """Nobody starts or stops nodes in a simulated world but the world."""
+    """Only the harness starts or stops nodes in a simulated world."""
 
     def actor_of(self, node_id: int) -> Any:
         raise LookupError(node_id)

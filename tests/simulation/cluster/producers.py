@@ -16,7 +16,7 @@ from tests.support.batches import NOW_MS
 from tests.support.history import Outcome, Payload, SentRecord, Transaction, TransactionName, encode_payload
 
 if TYPE_CHECKING:
-    from tests.simulation.cluster.world import World
+    from tests.simulation.cluster.harness import Harness
 
 PRODUCE_TIMEOUT_MS = 600
 FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE})
@@ -24,14 +24,14 @@ FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH,
 
 
 class Fenced(Exception):
-    """Somebody else has ended the transaction."""
+    """Another client has ended the transaction."""
 
 
 class Producer(Client):
     """Writes transactions, and knows of each what it was told."""
 
-    def __init__(self, world: "World", name: str, transactions: int) -> None:
-        super().__init__(world, name)
+    def __init__(self, harness: "Harness", name: str, transactions: int) -> None:
+        super().__init__(harness, name)
         self.history: list[Transaction] = []
         self._left = transactions
         self._incarnation = 0
@@ -75,14 +75,14 @@ class Producer(Client):
             self._go_on_after(reply)
             await self.look_around()
         told = identity.producer_id, identity.epoch, sequence
-        self.world.watch.partitions[partition].was_told(told, len(records), reply.base_offset)
+        self.harness.watch.partitions[partition].was_told(told, len(records), reply.base_offset)
         self._sequences[partition] = sequence + len(records)
 
     def _go_on_after(self, reply: Any) -> None:
         """See whether to ask again after an error."""
         if reply is None:
             return
-        self.world.schedule.fired[f"client told: {ErrorCode(reply.error_code).name}"] += 1
+        self.harness.schedule.fired[f"client told: {ErrorCode(reply.error_code).name}"] += 1
         if reply.error_code in FENCED:
             raise Fenced
         if not reply.error_code.is_retriable:
@@ -107,7 +107,7 @@ class IdempotentProducer(Producer):
             await self._produce(partition, list(transaction.records), None)
             self._know(Outcome.COMMITTED)
             self._left -= 1
-            await self.think(self.world.climate.longest_pause_ms)
+            await self.think(self.harness.fault_plan.longest_pause_ms)
         self.is_done = True
 
 
@@ -122,9 +122,9 @@ class TransactionalProducer(Producer):
             try:
                 while self._left:
                     await self._transact()
-                    await self.think(self.world.climate.longest_pause_ms)
+                    await self.think(self.harness.fault_plan.longest_pause_ms)
             except Fenced:
-                self.world.schedule.fired["producer fenced"] += 1
+                self.harness.schedule.fired["producer fenced"] += 1
                 self._left -= 1
         # What the last life may have left open is ended too.
         await self._initialize()
@@ -132,15 +132,15 @@ class TransactionalProducer(Producer):
 
     async def _initialize(self) -> ProducerIdentity:
         self._sequences = {}
-        timeout_ms = self.world.climate.transaction_timeout_ms
+        timeout_ms = self.harness.fault_plan.transaction_timeout_ms
         return await self._coordinate(InitProducerId, timeout_ms)
 
     async def _transact(self) -> None:
-        places = [place for place in INPUTS if self.world.schedule.happens(0.7)]
+        places = [place for place in INPUTS if self.harness.schedule.happens(0.7)]
         transaction = self._begin(places or [INPUTS[0]])
         for place in places or [INPUTS[0]]:
             await self._produce(place, [each for each in transaction.records if each.partition == place], self.name)
-        commits = self.world.schedule.happens(0.7)
+        commits = self.harness.schedule.happens(0.7)
         self._identity = await self._coordinate(EndTransaction, self._identity, commits, IMPLICIT_VERSION)
         self._know(Outcome.COMMITTED if commits else Outcome.ABORTED)
         self._sequences = {}

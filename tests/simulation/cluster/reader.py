@@ -1,4 +1,4 @@
-"""A consumer of a simulated cluster, and whoever sets the cluster up and moves things about."""
+"""A consumer of a simulated cluster, and the operator who sets the cluster up and moves things about."""
 
 from typing import TYPE_CHECKING
 
@@ -30,20 +30,20 @@ from tests.simulation.cluster.places import INPUTS, OFFSETS, READING_GROUP, SOUR
 from tests.simulation.schedule import Violation
 
 if TYPE_CHECKING:
-    from tests.simulation.cluster.world import World
+    from tests.simulation.cluster.harness import Harness
 
 
 TALKS_TO_GROUPS = 0.2
 
 
 class Reader(Client):
-    """Reads committed records of one partition from whoever says that it leads, in order.
+    """Reads committed records of one partition from each node that says that it leads, in order.
 
     Now and then it commits how far it is, and in each of its lives it goes on from there.
     """
 
-    def __init__(self, world: "World", partition: TopicPartition) -> None:
-        super().__init__(world, f"reader of {partition}")
+    def __init__(self, harness: "Harness", partition: TopicPartition) -> None:
+        super().__init__(harness, f"reader of {partition}")
         self.partition = partition
         self.offset = 0
         self._commits = 0
@@ -52,9 +52,9 @@ class Reader(Client):
         await self._find_where_it_was()
         while True:
             await self.think(120)
-            if self.world.schedule.happens(TALKS_TO_GROUPS):
+            if self.harness.schedule.happens(TALKS_TO_GROUPS):
                 await self.chance.choice([self._commit, self._watch_transformer])()
-            target = self.leader_of(self.partition) if self.world.schedule.happens(0.8) else self.any_node()
+            target = self.leader_of(self.partition) if self.harness.schedule.happens(0.8) else self.any_node()
             wanted = (FetchPartition(self.partition, self.offset, 1000),)
             reply = await self.ask(target, Fetch, wanted, Isolation.READ_COMMITTED, 50)
             if reply is None:
@@ -71,7 +71,7 @@ class Reader(Client):
     async def _find_where_it_was(self) -> None:
         while True:
             # It commits outside of transactions, so what is not stable cannot be its own.
-            is_stable = self.world.schedule.happens(0.5)
+            is_stable = self.harness.schedule.happens(0.5)
             wanted = READING_GROUP, (self.partition,), is_stable
             reply = await self.ask(self.leader_of(OFFSETS), FetchOffsets, *wanted)
             if reply is not None and reply.error_code is ErrorCode.NONE:
@@ -91,26 +91,26 @@ class Reader(Client):
             await self.look_around()
 
     async def _watch_transformer(self) -> None:
-        """Ask how far others are, anybody who may believe to know; what is said is looked at where it is said."""
-        is_stable = self.world.schedule.happens(0.7)
-        target = self.leader_of(OFFSETS) if self.world.schedule.happens(0.5) else self.any_node()
+        """Ask how far others are, any node that may believe to know; what is said is looked at where it is said."""
+        is_stable = self.harness.schedule.happens(0.7)
+        target = self.leader_of(OFFSETS) if self.harness.schedule.happens(0.5) else self.any_node()
         await self.ask(target, FetchOffsets, TRANSFORM_GROUP, INPUTS, is_stable)
 
     async def _find_the_beginning(self, target: int) -> None:
         """Go on where the log begins, for what comes before that was deleted; nothing else is out of range.
 
         But one who led before, and does not know that others have gone on, may say so of what came after it. Consumers
-        name the leader epoch that they know, and are safe from that; this one asks anybody.
+        name the leader epoch that they know, and are safe from that; this one asks any node.
         """
         reply = await self.ask(target, ListOffset, self.partition, EARLIEST_TIMESTAMP)
         if reply is None or reply.error_code is not ErrorCode.NONE:
             return
         if reply.offset > self.offset:
             self.offset = reply.offset
-        elif self.world.watch.image.leader_of(self.partition) == target:
+        elif self.harness.watch.image.leader_of(self.partition) == target:
             raise Violation(f"{self.name} is at {self.offset}, which is said to be out of range: {reply}")
         else:
-            self.world.schedule.fired["out of range, says one who led before"] += 1
+            self.harness.schedule.fired["out of range, says one who led before"] += 1
             await self.look_around()
 
     def _take(self, found: FetchedPartition) -> None:
@@ -118,9 +118,9 @@ class Reader(Client):
         scan = scan_batches(found.records)
         if scan.stopped_by is not None and not scan.missing_bytes:
             # Like any consumer it looks at what it gets; the node will find out, too.
-            self.world.schedule.fired["rotten batch read"] += 1
+            self.harness.schedule.fired["rotten batch read"] += 1
         for batch in scan.batches:
-            self.world.watch.was_read(self.partition, batch, found.aborted_transactions)
+            self.harness.watch.was_read(self.partition, batch, found.aborted_transactions)
             if batch.header.base_offset > self.offset:
                 raise Violation(f"{self.name} is at {self.offset} and was given {batch.header.base_offset}")
             self.offset = max(self.offset, batch.header.next_offset)
@@ -129,15 +129,15 @@ class Reader(Client):
 class Operator(Client):
     """Plans the nodes and creates the topics, and then does what it is told, without looking at what comes of it."""
 
-    def __init__(self, world: "World") -> None:
-        super().__init__(world, "operator")
+    def __init__(self, harness: "Harness") -> None:
+        super().__init__(harness, "operator")
         self._orders: list[tuple[object, ...]] = []
 
     async def run(self) -> None:
-        controller = ControllerFinder(self.peers, self.world.controllers, patience_s=0.5)
+        controller = ControllerFinder(self.peers, self.harness.controllers, patience_s=0.5)
         plan = tuple(
             PlannedNode(machine.node_id, machine.spec.roles, machine=machine.spec.machine)
-            for machine in self.world.machines.values()
+            for machine in self.harness.machines.values()
         )
         await self._until_done(controller, PlanNodes, plan)
         while not await self._has_created(controller):
@@ -161,15 +161,15 @@ class Operator(Client):
             await self.think(100)
 
     async def _has_created(self, controller: ControllerFinder) -> bool:
-        climate = self.world.climate
+        fault_plan = self.harness.fault_plan
         configs = {
-            "min.insync.replicas": str(climate.least_in_sync),
+            "min.insync.replicas": str(fault_plan.least_in_sync),
             "segment.bytes": "2048",
             "index.interval.bytes": "200",
-            "flush": climate.flush.value,
+            "flush": fault_plan.flush.value,
         }
-        source = NewTopic(SOURCE, len(INPUTS), climate.replication_factor, configs)
-        target = NewTopic(TARGET, 1, climate.replication_factor, configs)
+        source = NewTopic(SOURCE, len(INPUTS), fault_plan.replication_factor, configs)
+        target = NewTopic(TARGET, 1, fault_plan.replication_factor, configs)
         reply = await self._call(controller, CreateTopics, (source, target))
         done = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
         return reply is not None and all(result.error_code in done for result in reply.results)
@@ -177,7 +177,7 @@ class Operator(Client):
     async def _call(self, controller: ControllerFinder, message_type: object, *fields: object) -> object:
         try:
             return await controller.call(message_type, *fields)
-        except Exception:  # noqa: BLE001 - nobody has answered
+        except Exception:  # noqa: BLE001 - no node has answered
             return None
 
     # Orders

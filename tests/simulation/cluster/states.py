@@ -6,8 +6,8 @@ from eagleray.actors.controller import ControllerShell
 from tests.simulation.cluster.places import OFFSETS, TRANSACTIONS, USER_PARTITIONS
 
 if TYPE_CHECKING:
+    from tests.simulation.cluster.harness import Harness
     from tests.simulation.cluster.machine import SimulatedMachine
-    from tests.simulation.cluster.world import World
 
 LEADER = "leader"
 IN_SYNC = "follower in sync"
@@ -26,8 +26,8 @@ def cell(fault: str, state: str) -> str:
 class States:
     """Tells what nodes are, and counts what strikes them by that."""
 
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, harness: "Harness") -> None:
+        self._harness = harness
 
     def of(self, machine: "SimulatedMachine") -> list[str]:
         """Everything that a node is now; a node that is down is nothing."""
@@ -35,7 +35,7 @@ class States:
         if node is None:
             return []
         found = []
-        states = [watch.state for watch in self._world.watch.partitions.values() if watch.state is not None]
+        states = [watch.state for watch in self._harness.watch.partitions.values() if watch.state is not None]
         kept = [state for state in states if machine.node_id in state.replicas]
         if any(node.replicas.leader(partition) is not None for partition in USER_PARTITIONS):
             found.append(LEADER)
@@ -54,14 +54,14 @@ class States:
 
     def struck(self, fault: str, machine: "SimulatedMachine") -> None:
         """Count a fault that strikes a node."""
-        fired = self._world.schedule.fired
+        fired = self._harness.schedule.fired
         fired[fault] += 1
         for state in self.of(machine):
             fired[cell(fault, state)] += 1
 
     def struck_sender(self, fault: str, source: object) -> None:
         """Count what goes wrong with a message of a node; the network has counted the fault itself."""
-        machine = self._world.machines.get(source)  # type: ignore[call-overload]
+        machine = self._harness.machines.get(source)  # type: ignore[call-overload]
         if machine is not None:
             for state in self.of(machine):
-                self._world.schedule.fired[cell(fault, state)] += 1
+                self._harness.schedule.fired[cell(fault, state)] += 1

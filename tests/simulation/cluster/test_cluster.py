@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.simulation.cluster.coverage import empty_cells, table
-from tests.simulation.cluster.world import simulate_cluster
+from tests.simulation.cluster.harness import simulate_cluster
 
 SEEDS = 64
 MOST_SEEDS = 400

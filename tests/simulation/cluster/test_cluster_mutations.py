@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.simulation.cluster.harness import simulate_cluster
 from tests.simulation.cluster.mutations import MUTATIONS
-from tests.simulation.cluster.world import simulate_cluster
 from tests.simulation.schedule import Violation
 
 MOST_SEEDS = 300
@@ -23,7 +23,7 @@ FIRST_SEEDS = {
     "boot that has lost nothing": 15,
     "disk that is taken at its word": 29,
     "coordinator that loads at once": 1,
-    "controller that goes on after its lease": 10,
+    "controller that goes on after its lease": 5,
     "rot that nobody looks for": 10,
     "quorum that needs nobody": 15,
 }

@@ -26,7 +26,7 @@ from tests.support.history import (
 )
 
 if TYPE_CHECKING:
-    from tests.simulation.cluster.world import World
+    from tests.simulation.cluster.harness import Harness
 
 COMMITS = 0.85
 DAWDLES = 0.1
@@ -39,8 +39,8 @@ class Transformer(TransactionalProducer):
     written.
     """
 
-    def __init__(self, world: "World") -> None:
-        super().__init__(world, "transformer", 0)
+    def __init__(self, harness: "Harness") -> None:
+        super().__init__(harness, "transformer", 0)
         self.identities: dict[TransactionName, tuple[int, int]] = {}
         self._positions: dict[TopicPartition, int] = {}
 
@@ -52,10 +52,10 @@ class Transformer(TransactionalProducer):
             try:
                 self._positions = await self._committed()
                 while True:
-                    await self.think(self.world.climate.longest_pause_ms)
+                    await self.think(self.harness.fault_plan.longest_pause_ms)
                     await self._transform(self.chance.choice(INPUTS))
             except Fenced:
-                self.world.schedule.fired["producer fenced"] += 1
+                self.harness.schedule.fired["producer fenced"] += 1
 
     async def _committed(self) -> dict[TopicPartition, int]:
         """Ask where the group is, until no transaction can change that any more."""
@@ -83,15 +83,15 @@ class Transformer(TransactionalProducer):
         if next_position == position:
             return
         transaction = self._begin_transform(partition, records, next_position)
-        commits = self.world.schedule.happens(COMMITS)
+        commits = self.harness.schedule.happens(COMMITS)
         for step in self.chance.sample([self._write, self._commit_offsets], 2):
             await step(transaction)
-        if self.world.schedule.happens(DAWDLES):
+        if self.harness.schedule.happens(DAWDLES):
             # Long enough for others to go on, and for logs to be compacted.
             await self.think(1500)
         self._identity = await self._coordinate(EndTransaction, self._identity, commits, IMPLICIT_VERSION)
         self._sequences = {}
-        self.world.schedule.fired["transform committed" if commits else "transform aborted"] += 1
+        self.harness.schedule.fired["transform committed" if commits else "transform aborted"] += 1
         self._know(Outcome.COMMITTED if commits else Outcome.ABORTED)
         if commits:
             self._positions[partition] = next_position

@@ -32,8 +32,8 @@ from tests.simulation.cluster.places import COORDINATED, OFFSETS, TRANSACTIONS
 from tests.simulation.schedule import Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.cluster.harness import Harness
     from tests.simulation.cluster.machine import SimulatedMachine, SimulatedNode
-    from tests.simulation.cluster.world import World
 
 _GROUP_QUESTIONS = CommitOffsets | CommitTransactionOffsets | FetchOffsets
 
@@ -47,13 +47,13 @@ class Watch:
     )
     """Questions whose answers are looked at."""
 
-    def __init__(self, world: "World", partitions: Iterable[TopicPartition]) -> None:
-        self._world = world
-        self.quorum = MetadataWatch(world)
-        self.fired = world.schedule.fired
-        self.transaction_log = CompactedWatch(TRANSACTIONS, world.schedule, replay_transactions)
-        self.offsets_log = CompactedWatch(OFFSETS, world.schedule, replay_offsets)
-        users = {each: PartitionWatch(each, world.schedule) for each in partitions}
+    def __init__(self, harness: "Harness", partitions: Iterable[TopicPartition]) -> None:
+        self._harness = harness
+        self.quorum = MetadataWatch(harness)
+        self.fired = harness.schedule.fired
+        self.transaction_log = CompactedWatch(TRANSACTIONS, harness.schedule, replay_transactions)
+        self.offsets_log = CompactedWatch(OFFSETS, harness.schedule, replay_offsets)
+        users = {each: PartitionWatch(each, harness.schedule) for each in partitions}
         self.partitions = users | {TRANSACTIONS: self.transaction_log, OFFSETS: self.offsets_log}
         self.offsets = OffsetsWatch(self)
         self.decided: dict[tuple[int, int], bool] = {}
@@ -75,7 +75,7 @@ class Watch:
                 watch.changed(state)
                 self._check_all_in_sync(partition)
         for node_id, node in after.nodes.items():
-            machine = self._world.machines[node_id]
+            machine = self._harness.machines[node_id]
             if machine.node is not None and machine.node.incarnation == node.incarnation:
                 machine.may_have_lost = False
 
@@ -87,7 +87,7 @@ class Watch:
             return
         if reply.error_codes if isinstance(question, WriteMarkers | WriteGroupMarkers) else reply.error_code:
             if isinstance(question, Produce):
-                self._world.schedule.fired[f"produce answered: {ErrorCode(reply.error_code).name}"] += 1
+                self._harness.schedule.fired[f"produce answered: {ErrorCode(reply.error_code).name}"] += 1
             return
         self._look_at(node.simulated)
         match question:
@@ -110,7 +110,7 @@ class Watch:
                     raise Violation(f"{question} was answered, which the log does not have for good")
 
     def _produced(self, node: "SimulatedNode", question: Produce, reply: Any) -> None:
-        self._world.schedule.fired["produce answered: NONE"] += 1
+        self._harness.schedule.fired["produce answered: NONE"] += 1
         leader = node.replicas.leader(question.partition)
         if leader is None:
             raise Violation(f"node {node.spec.node_id} acknowledges for {question.partition}, which it does not lead")
@@ -164,11 +164,21 @@ class Watch:
     # After every step
 
     def step(self) -> None:
-        touched, self._world.touched = self._world.touched, set()
+        touched, self._harness.touched = self._harness.touched, set()
         for node_id in sorted(touched):
-            machine = self._world.machines[node_id]
+            machine = self._harness.machines[node_id]
             if machine.node is not None:
                 self._look_at(machine)
+
+    def last_look(self, machine: "SimulatedMachine") -> None:
+        """Note what a process has found committed in the step in which it dies: it may have said so to others."""
+        node = machine.node
+        for partition, watch in self.partitions.items() if node is not None else ():
+            log, replica = machine.log_of(partition), node.replicas._replicas.get(partition)
+            is_leader = replica is not None and replica.leader is not None
+            if log is not None and is_leader and log.high_watermark > watch.committed_end:
+                watch.look_at(machine.node_id, node.incarnation, log, replica, is_rotten=machine.disk.is_rotten)
+                self._committed(watch)
 
     def _look_at(self, machine: "SimulatedMachine") -> None:
         node = machine.node
@@ -232,12 +242,12 @@ class Watch:
             return
         commits = snapshot.state is TransactionState.PREPARE_COMMIT
         ended = snapshot.producer_id, last_epoch_ended_by(snapshot.producer_epoch, snapshot.client_version)
-        self._world.schedule.fired["transaction committed" if commits else "transaction aborted"] += 1
+        self._harness.schedule.fired["transaction committed" if commits else "transaction aborted"] += 1
         if self.decided.setdefault(ended, commits) is not commits:
             raise Violation(f"the transaction of {ended} was decided twice, one way and the other")
 
     def _check_all_in_sync(self, partition: TopicPartition) -> None:
-        for machine in self._world.machines.values():
+        for machine in self._harness.machines.values():
             log = machine.log_of(partition)
             if log is not None:
                 self._check_in_sync(machine, partition, log)
@@ -254,5 +264,5 @@ class Watch:
 
     def finish(self) -> None:
         for partition, watch in self.partitions.items():
-            logs = [machine.log_of(partition) for machine in self._world.keepers(partition)]
+            logs = [machine.log_of(partition) for machine in self._harness.keepers(partition)]
             watch.finish(log for log in logs if log is not None)

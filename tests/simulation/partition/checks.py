@@ -12,8 +12,8 @@ from tests.simulation.schedule import Violation
 from tests.support.batches import whole_batches
 
 if TYPE_CHECKING:
+    from tests.simulation.partition.harness import PartitionHarness
     from tests.simulation.partition.node import SimulatedNode
-    from tests.simulation.partition.world import World
 
 
 class _Watch:
@@ -31,8 +31,8 @@ class _Watch:
 class Checks:
     """The invariants of one world, and the history that they are about."""
 
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, harness: "PartitionHarness") -> None:
+        self._harness = harness
         self.committed: dict[int, Committed] = {}
         self.committed_end = 0
         self._last_base_offset = -1
@@ -53,7 +53,7 @@ class Checks:
         self._ack_epoch = leader_epoch
         if self._acknowledging.setdefault(leader_epoch, node_id) != node_id:
             raise Violation(f"two nodes acknowledge at leader epoch {leader_epoch}")
-        self._look_at(self._world.nodes[node_id])
+        self._look_at(self._harness.nodes[node_id])
         if base_offset >= self.committed_end:
             raise Violation(f"node {node_id} acknowledges offset {base_offset} beyond its high watermark")
 
@@ -85,7 +85,7 @@ class Checks:
 
     def state_changed(self, before: PartitionImage, after: PartitionImage) -> None:
         """The controller has logged another state of the partition."""
-        fired = self._world.schedule.fired
+        fired = self._harness.schedule.fired
         if after.leader_epoch < before.leader_epoch or after.partition_epoch < before.partition_epoch:
             raise Violation(f"an epoch fell: {before} became {after}")
         if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
@@ -99,7 +99,7 @@ class Checks:
     # After every step
 
     def step(self) -> None:
-        for node in self._world.nodes.values():
+        for node in self._harness.nodes.values():
             if node.log is not None:
                 self._look_at(node)
         self._check_in_sync()
@@ -129,7 +129,7 @@ class Checks:
         watch.incarnation, watch.leader_epoch = node.incarnation, node.replica.leader_epoch
 
     def _look_at_new(self, node: "SimulatedNode", watch: _Watch) -> None:
-        """Compare what has come below a replica's high watermark with what everybody else has there."""
+        """Compare what has come below a replica's high watermark with what all others have there."""
         log = watch.log
         offset = max(watch.checked_offset, log.log_start_offset)
         while offset < log.high_watermark:
@@ -154,13 +154,13 @@ class Checks:
             )
 
     def _check_in_sync(self) -> None:
-        """Whoever may be elected has everything that was ever committed."""
+        """Each replica that may be elected has everything that was ever committed."""
         if not self.committed:
             return
-        image = self._world.controller.image
+        image = self._harness.controller.image
         last = self.committed[self._last_base_offset]
-        for node_id in self._world.controller.state.isr:
-            node = self._world.nodes[node_id]
+        for node_id in self._harness.controller.state.isr:
+            node = self._harness.nodes[node_id]
             registered = image.nodes.get(node_id)
             if node.log is None or registered is None or registered.incarnation != node.incarnation:
                 continue
@@ -175,7 +175,7 @@ class Checks:
 
     def finish(self) -> None:
         """After healing: all logs are equal, everything told is there, and nothing is there twice."""
-        logs = [node.log for node in self._world.keepers()]
+        logs = [node.log for node in self._harness.keepers()]
         contents = [_contents(log, max(each.log_start_offset for each in logs if each)) for log in logs if log]
         if any(content != contents[0] for content in contents):
             raise Violation("the logs differ in the end")

@@ -10,7 +10,7 @@ from tests.simulation.schedule import Violation
 from tests.support.batches import data_batch, whole_batches
 
 if TYPE_CHECKING:
-    from tests.simulation.partition.world import World
+    from tests.simulation.partition.harness import PartitionHarness
 
 ANSWER_TIMEOUT_MS = 900
 RETRIED = {
@@ -25,8 +25,8 @@ RETRIED = {
 class SimulatedProducer:
     """Writes batches in order, each again and again with the same sequence number until it is acknowledged."""
 
-    def __init__(self, world: "World", producer_id: int, requests: int) -> None:
-        self._world = world
+    def __init__(self, harness: "PartitionHarness", producer_id: int, requests: int) -> None:
+        self._harness = harness
         self._producer_id = producer_id
         self._epoch = 0
         self._left = requests
@@ -34,10 +34,10 @@ class SimulatedProducer:
         self._count = 0
         self._attempt = 0
         self._body: bytes | NewMarker = b""
-        self._target = world.schedule.chance.choice(list(world.nodes))
+        self._target = harness.schedule.chance.choice(list(harness.nodes))
         self.name = f"producer {producer_id}"
-        world.network.connect(self.name, self.receive)
-        world.schedule.after(world.schedule.chance.randint(0, 100), self._next)
+        harness.network.connect(self.name, self.receive)
+        harness.schedule.after(harness.schedule.chance.randint(0, 100), self._next)
 
     @property
     def is_done(self) -> bool:
@@ -52,7 +52,7 @@ class SimulatedProducer:
         return self._make_batch(transactional=False)
 
     def _make_batch(self, *, transactional: bool) -> bytes:
-        chance = self._world.schedule.chance
+        chance = self._harness.schedule.chance
         self._count = chance.randint(1, 3)
         batch = data_batch(
             self._count,
@@ -66,7 +66,7 @@ class SimulatedProducer:
 
     def _accepted(self, base_offset: int) -> None:
         told = (self._producer_id, self._epoch, self._sequence)
-        self._world.checks.was_told(told, self._count, base_offset)
+        self._harness.checks.was_told(told, self._count, base_offset)
         self._sequence += self._count
 
     def _send(self) -> None:
@@ -75,23 +75,23 @@ class SimulatedProducer:
         request_id = self._producer_id * 1_000_000 + attempt
         is_marker = isinstance(self._body, NewMarker)
         request = (MarkerRequest if is_marker else ProduceRequest)(request_id, self._body)
-        self._world.network.send(self.name, self._target, request)
-        self._world.schedule.after(ANSWER_TIMEOUT_MS, lambda: self._give_up(attempt))
+        self._harness.network.send(self.name, self._target, request)
+        self._harness.schedule.after(ANSWER_TIMEOUT_MS, lambda: self._give_up(attempt))
 
     def _give_up(self, attempt: int) -> None:
         if attempt == self._attempt and self._left:
-            self._world.schedule.fired["producer repeats"] += 1
+            self._harness.schedule.fired["producer repeats"] += 1
             self._try_elsewhere()
 
     def _try_elsewhere(self) -> None:
         """Ask where the leader is, or guess."""
-        leader = self._world.controller.state.leader
-        chance = self._world.schedule.chance
-        self._target = leader if leader in self._world.nodes and chance.random() < 0.7 else self._guess()
+        leader = self._harness.controller.state.leader
+        chance = self._harness.schedule.chance
+        self._target = leader if leader in self._harness.nodes and chance.random() < 0.7 else self._guess()
         self._send()
 
     def _guess(self) -> int:
-        return self._world.schedule.chance.choice(list(self._world.nodes))
+        return self._harness.schedule.chance.choice(list(self._harness.nodes))
 
     def receive(self, source: object, message: Any) -> None:
         assert isinstance(message, ProduceAnswer)
@@ -101,12 +101,12 @@ class SimulatedProducer:
             self._accepted(message.base_offset)
             self._left -= 1
             self._attempt += 1
-            pause_ms = self._world.schedule.chance.randint(0, self._world.climate.longest_pause_ms)
-            self._world.schedule.after(pause_ms, self._next)
+            pause_ms = self._harness.schedule.chance.randint(0, self._harness.fault_plan.longest_pause_ms)
+            self._harness.schedule.after(pause_ms, self._next)
         elif message.error_code in RETRIED:
             self._attempt += 1
-            self._world.schedule.after(
-                self._world.schedule.chance.randint(5, 60), self._try_elsewhere_once(self._attempt)
+            self._harness.schedule.after(
+                self._harness.schedule.chance.randint(5, 60), self._try_elsewhere_once(self._attempt)
             )
         else:
             raise Violation(f"{self.name} was refused with {ErrorCode(message.error_code).name}")
@@ -122,45 +122,45 @@ class SimulatedProducer:
 class TransactionalProducer(SimulatedProducer):
     """Writes transactions of some batches, each ended by a marker, as its coordinator would write it."""
 
-    def __init__(self, world: "World", producer_id: int, requests: int) -> None:
-        super().__init__(world, producer_id, requests)
+    def __init__(self, harness: "PartitionHarness", producer_id: int, requests: int) -> None:
+        super().__init__(harness, producer_id, requests)
         self._batches_left = 1
 
     def _make(self) -> bytes | NewMarker:
         if self._batches_left and self._left > 1:
             return self._make_batch(transactional=True)
         # The marker has the epoch that comes after the transaction, so that a late repeat cannot end the next one.
-        commits = self._world.schedule.happens(0.5)
-        self._world.checks.decided(self._producer_id, self._epoch, commits=commits)
+        commits = self._harness.schedule.happens(0.5)
+        self._harness.checks.decided(self._producer_id, self._epoch, commits=commits)
         return NewMarker(self._producer_id, self._epoch + 1, commits, 0, IMPLICIT_VERSION)
 
     def _accepted(self, base_offset: int) -> None:
         if isinstance(self._body, NewMarker):
             self._epoch, self._sequence = self._epoch + 1, 0
-            self._batches_left = self._world.schedule.chance.randint(1, 4)
-            self._world.schedule.fired["transaction committed" if self._body.commit else "transaction aborted"] += 1
+            self._batches_left = self._harness.schedule.chance.randint(1, 4)
+            self._harness.schedule.fired["transaction committed" if self._body.commit else "transaction aborted"] += 1
         else:
             super()._accepted(base_offset)
             self._batches_left -= 1
 
 
 class SimulatedConsumer:
-    """Reads committed records from whoever says that it leads, in order, and never goes back."""
+    """Reads committed records from each node that says that it leads, in order, and never goes back."""
 
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, harness: "PartitionHarness") -> None:
+        self._harness = harness
         self.offset = 0
         self._attempt = 0
         self.name = "consumer"
-        world.network.connect(self.name, self.receive)
+        harness.network.connect(self.name, self.receive)
         self._ask()
 
     def _ask(self) -> None:
         self._attempt += 1
-        chance = self._world.schedule.chance
-        target = chance.choice(list(self._world.nodes))
-        self._world.network.send(self.name, target, ReadRequest(self._attempt, self.offset))
-        self._world.schedule.after(chance.randint(20, 120), self._ask)
+        chance = self._harness.schedule.chance
+        target = chance.choice(list(self._harness.nodes))
+        self._harness.network.send(self.name, target, ReadRequest(self._attempt, self.offset))
+        self._harness.schedule.after(chance.randint(20, 120), self._ask)
 
     def receive(self, source: object, message: Any) -> None:
         assert isinstance(message, ReadAnswer)
@@ -168,7 +168,7 @@ class SimulatedConsumer:
             return
         self.offset = max(self.offset, message.log_start_offset)
         for batch in whole_batches(message.records):
-            self._world.checks.was_read(batch, message.aborted)
+            self._harness.checks.was_read(batch, message.aborted)
             if batch.header.base_offset > self.offset:
                 raise Violation(f"the consumer is at {self.offset} and was given {batch.header.base_offset}")
             self.offset = max(self.offset, batch.header.next_offset)

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from eagleray.broker.log import Flush
-from tests.simulation.network import Weather
+from tests.simulation.network import NetworkFaults
 from tests.simulation.schedule import Schedule
 from tests.support.faults import Fault, Outcome
 
 if TYPE_CHECKING:
+    from tests.simulation.partition.harness import PartitionHarness
     from tests.simulation.partition.node import SimulatedNode
-    from tests.simulation.partition.world import World
 
 
-class Climate(msgspec.Struct, frozen=True):
+class PartitionFaultPlan(msgspec.Struct, frozen=True):
     """Which faults a seed has, and how often one strikes. A world with few of them goes deeper into each."""
 
-    weather: Weather
+    network_faults: NetworkFaults
     kinds: tuple[str, ...]
     interval_ms: int
     nodes: int
@@ -30,9 +30,9 @@ class Climate(msgspec.Struct, frozen=True):
     """How long producers think between two batches."""
 
     @classmethod
-    def draw(cls, schedule: Schedule) -> "Climate":
+    def draw(cls, schedule: Schedule) -> "PartitionFaultPlan":
         chance = schedule.chance
-        weather = Weather(
+        network_faults = NetworkFaults(
             loss=chance.choice([0, 0, 0.02, 0.1]),
             duplication=chance.choice([0, 0, 0.05, 0.2]),
             delay=chance.choice([0, 0, 0.03, 0.15]),
@@ -40,7 +40,7 @@ class Climate(msgspec.Struct, frozen=True):
         kinds = tuple(chance.sample(list(FAULTS), chance.choice([2, 4, 6, 8])))
         factor = chance.choice([1, 2, 3, 3, 3, 3])
         return cls(
-            weather,
+            network_faults,
             kinds,
             chance.choice([150, 400, 900]),
             max(factor, chance.choice([3, 3, 4])),
@@ -55,19 +55,19 @@ class Climate(msgspec.Struct, frozen=True):
 class Faults:
     """Strikes a world now and then, until it is healed."""
 
-    def __init__(self, world: "World", climate: Climate) -> None:
-        self._world = world
-        self._climate = climate
-        self._schedule = world.schedule
+    def __init__(self, harness: "PartitionHarness", fault_plan: PartitionFaultPlan) -> None:
+        self._harness = harness
+        self._fault_plan = fault_plan
+        self._schedule = harness.schedule
         self.is_over = False
         self._plan()
 
     def _plan(self) -> None:
-        self._schedule.after(self._schedule.chance.randint(10, 2 * self._climate.interval_ms), self._strike)
+        self._schedule.after(self._schedule.chance.randint(10, 2 * self._fault_plan.interval_ms), self._strike)
 
     def _strike(self) -> None:
         if not self.is_over:
-            FAULTS[self._schedule.chance.choice(self._climate.kinds)](self)
+            FAULTS[self._schedule.chance.choice(self._fault_plan.kinds)](self)
             self._plan()
 
     def _fired(self, fault: str, node: "SimulatedNode | None" = None) -> None:
@@ -78,8 +78,8 @@ class Faults:
 
     def _pick(self) -> "SimulatedNode":
         """Choose a node, rather the leader."""
-        nodes = self._world.nodes
-        leader = self._world.controller.state.leader
+        nodes = self._harness.nodes
+        leader = self._harness.controller.state.leader
         if leader in nodes and self._schedule.happens(0.5):
             return nodes[leader]
         return nodes[self._schedule.chance.choice(list(nodes))]
@@ -97,7 +97,7 @@ class Faults:
 
     def lose_power(self) -> None:
         """Without flushes only where what one machine loses is elsewhere; with them anywhere."""
-        if self._climate.flush is Flush.COMMIT or self._can_lose_one():
+        if self._fault_plan.flush is Flush.COMMIT or self._can_lose_one():
             self.crash(loses_power=True)
 
     def replace_machine(self) -> None:
@@ -109,21 +109,21 @@ class Faults:
             self._schedule.after(self._schedule.chance.choice([5, 500, 3000]), lambda: self._restart(node))
 
     def _can_lose_one(self) -> bool:
-        """Whether somebody else is in sync, and nobody is still about to tell what it has lost."""
-        has_spare = self._climate.least_in_sync >= 2 and len(self._world.controller.state.isr) >= 2
-        return has_spare and not any(node.loss for node in self._world.nodes.values())
+        """Whether another is in sync, and none is still about to tell what it has lost."""
+        has_spare = self._fault_plan.least_in_sync >= 2 and len(self._harness.controller.state.isr) >= 2
+        return has_spare and not any(node.loss for node in self._harness.nodes.values())
 
-    def stop_everybody(self) -> None:
+    def stop_all(self) -> None:
         """The whole cluster goes down, and comes back in any order."""
-        self._schedule.fired["crash of everybody"] += 1
-        loses_power = self._climate.flush is Flush.COMMIT and self._schedule.happens(0.5)
+        self._schedule.fired["crash of all nodes"] += 1
+        loses_power = self._fault_plan.flush is Flush.COMMIT and self._schedule.happens(0.5)
         self._schedule.fired["loss of power everywhere"] += loses_power
-        self._world.controller.crash()
-        for node in self._world.nodes.values():
+        self._harness.controller.crash()
+        for node in self._harness.nodes.values():
             if node.is_up:
                 node.crash(loses_power=loses_power)
             self._schedule.after(self._schedule.chance.randint(1, 2500), self._restarting(node))
-        self._schedule.after(self._schedule.chance.randint(1, 2500), self._world.controller.start_unless_up)
+        self._schedule.after(self._schedule.chance.randint(1, 2500), self._harness.controller.start_unless_up)
 
     def _restarting(self, node: "SimulatedNode") -> Callable[[], None]:
         return lambda: self._restart(node)
@@ -138,7 +138,7 @@ class Faults:
     def part_one_way(self) -> None:
         source, target = self._schedule.chance.sample(self._places(), 2)
         self._fired("partition one way")
-        self._world.network.cut(source, target)
+        self._harness.network.cut(source, target)
         self._heal_later()
 
     def part_both_ways(self) -> None:
@@ -149,25 +149,25 @@ class Faults:
         for source in places:
             for target in places:
                 if (source in apart) != (target in apart):
-                    self._world.network.cut(source, target)
+                    self._harness.network.cut(source, target)
         self._heal_later()
 
     def _heal_later(self) -> None:
-        self._schedule.after(self._schedule.chance.choice([100, 600, 1500, 3000]), self._world.network.heal)
+        self._schedule.after(self._schedule.chance.choice([100, 600, 1500, 3000]), self._harness.network.heal)
 
     def _places(self) -> list[object]:
-        return ["controller", *self._world.nodes]
+        return ["controller", *self._harness.nodes]
 
     def crash_controller(self) -> None:
-        controller = self._world.controller
+        controller = self._harness.controller
         if controller.is_up:
             self._fired("crash of the controller")
             controller.crash()
             self._schedule.after(self._schedule.chance.choice([5, 300, 1200]), controller.start_unless_up)
 
     def delete_records(self) -> None:
-        """Somebody deletes the beginning of the log, which a follower that is away may still need."""
-        for node in self._world.nodes.values():
+        """A client deletes the beginning of the log, which a follower that is away may still need."""
+        for node in self._harness.nodes.values():
             if node.leader is not None and node.log is not None:
                 self._fired("records deleted")
                 node.delete_records(max(node.log.high_watermark - self._schedule.chance.randint(0, 5), 0))
@@ -180,19 +180,19 @@ class Faults:
         self._pick().disk.break_once(fault)
 
     def elect_preferred(self) -> None:
-        self._world.controller.elect_preferred()
+        self._harness.controller.elect_preferred()
 
     def move(self) -> None:
-        nodes = list(self._world.nodes)
-        target = self._schedule.chance.sample(nodes, self._climate.replication_factor)
-        self._world.controller.reassign(target)
+        nodes = list(self._harness.nodes)
+        target = self._schedule.chance.sample(nodes, self._fault_plan.replication_factor)
+        self._harness.controller.reassign(target)
 
 
 FAULTS: dict[str, Callable[[Faults], None]] = {
     "crash": Faults.crash,
     "lose power": Faults.lose_power,
     "replace machine": Faults.replace_machine,
-    "stop everybody": Faults.stop_everybody,
+    "stop all": Faults.stop_all,
     "pause": Faults.pause,
     "part one way": Faults.part_one_way,
     "part both ways": Faults.part_both_ways,

@@ -1,26 +1,28 @@
 """Machines with one rule broken, each of which the simulator has to catch."""
 
-import contextlib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 from unittest import mock
 
 import msgspec
 
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.topics import PartitionImage
-from eagleray.broker.replication import electing
+from eagleray.broker.log import PartitionLog
 from eagleray.broker.replication.controlling import Decided, NodeCame, ReplicationController
-from eagleray.broker.replication.electing import Rules
-from eagleray.broker.replication.events import LeaderEffect, ProposeIsr, Push, PushAnswered, Replicated
+from eagleray.broker.replication.electing import Rules, choose_leader
+from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.broker.replication.follower import ReplicationFollower
-from eagleray.broker.replication.in_sync import InSyncSet
+from eagleray.broker.replication.in_sync import InSyncSet, is_follower_in_sync
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
-from eagleray.protocol.records import RecordBatch
-from tests.simulation.partition.parts import Parts
+from eagleray.protocol.records import scan_batches
+from tests.simulation.partition.parts import PARTITION, Parts
+from tests.simulation.replacing import replacing
 
 
 class FollowerWithoutFence(ReplicationFollower):
@@ -38,27 +40,29 @@ class FollowerWithoutFence(ReplicationFollower):
 class FollowerThatForgetsToTruncate(ReplicationFollower):
     """Keeps a tail that its leader does not have."""
 
-    def _truncate(self, to_offset: int, now_ms: int) -> None:
-        pass
+    def push(self, push: Push, now_ms: int) -> PushAnswered:
+        with mock.patch.object(PartitionLog, "truncate"):
+            return super().push(push, now_ms)
 
 
 class FollowerThatTrustsItsTail(ReplicationFollower):
     """Takes what it has for what the leader has, without looking at the entry before."""
 
-    def _agrees_at(self, offset: int, previous_epoch: int) -> bool:
-        return offset <= self.log.log_end_offset
+    def push(self, push: Push, now_ms: int) -> PushAnswered:
+        if self.log.log_start_offset < push.base_offset <= self.log.log_end_offset:
+            push = msgspec.structs.replace(push, previous_epoch=self.log.epochs.epoch_at(push.base_offset - 1))
+        return super().push(push, now_ms)
 
 
 class FollowerThatAnswersBeforeItAppends(ReplicationFollower):
     """Acknowledges a push of which it has appended the first batch only."""
 
-    def _append(self, batches: Sequence[RecordBatch], base_offset: int, now_ms: int) -> int:
-        end_offset = super()._append(batches[:1], base_offset, now_ms)
-        return batches[-1].header.next_offset if batches else end_offset
-
-    def _answer(self, push: Push, error_code: ErrorCode, end_offset: int = -1) -> PushAnswered:
-        claimed = push.leader_end_offset if error_code is ErrorCode.NONE else end_offset
-        return super()._answer(push, error_code, claimed)
+    def push(self, push: Push, now_ms: int) -> PushAnswered:
+        first = scan_batches(push.records).batches[:1]
+        answer = super().push(msgspec.structs.replace(push, records=b"".join(batch.view for batch in first)), now_ms)
+        if answer.error_code is ErrorCode.NONE:
+            answer = msgspec.structs.replace(answer, end_offset=push.leader_end_offset)
+        return answer
 
 
 class FollowerWithoutProducers(ReplicationFollower):
@@ -68,27 +72,14 @@ class FollowerWithoutProducers(ReplicationFollower):
         return super().push(msgspec.structs.replace(push, producers=b""), now_ms)
 
 
-class LeaderThatDoesNotWait(ReplicationLeader):
-    """Takes what it has itself for replicated."""
-
-    def _replicated_offset(self) -> int:
-        return self.log.log_end_offset
-
-
 class LeaderThatRepliesAtOnce(ReplicationLeader):
     """Acknowledges as soon as it has appended."""
 
-    def appended(self, now_ms: int) -> list[LeaderEffect]:
-        early: list[Replicated] = self._waiting.reached(self.log.log_end_offset)
-        return [*early, *super().appended(now_ms)]
+    def is_replicated(self, end_offset: int, now_ms: int) -> bool:
+        return self.may_acknowledge(now_ms)
 
-
-class LeaderThatTakesInTooEarly(ReplicationLeader):
-    """Takes followers into the in-sync set that have some of the log."""
-
-    def _propose_joining(self, now_ms: int) -> list[ProposeIsr]:
-        joining = [node_id for node_id in self._pushes.incarnations if node_id not in self.state.isr]
-        return self._propose((*self.state.isr, *joining), now_ms)
+    def wait(self, request_id: int, end_offset: int, deadline_ms: int) -> None:
+        super().wait(request_id, min(end_offset, self.log.high_watermark), deadline_ms)
 
 
 class LeaseThatNeverEnds(Lease):
@@ -105,37 +96,44 @@ class ControllerThatIgnoresLosses(ReplicationController):
         return super().node_came(NodeCame(event.node), image, now_ms)
 
 
-@contextlib.contextmanager
-def electing_anybody() -> Iterator[None]:
+def electing_anybody() -> AbstractContextManager[Any]:
     """Elections that do not wait for the in-sync set, whatever the topic wants."""
-    original = electing.choose_leader
 
     def choose(state: PartitionImage, alive: Container[int], rules: Rules) -> tuple[int, tuple[int, ...]]:
-        return original(state, alive, Rules(rules.min_insync_replicas, True))
+        return choose_leader(state, alive, Rules(rules.min_insync_replicas, True))
 
-    with mock.patch.object(electing, "choose_leader", choose):
-        yield
+    return replacing(choose_leader, choose)
 
 
-@contextlib.contextmanager
-def counting_on_the_confirmed_set() -> Iterator[None]:
+def counting_on_itself() -> AbstractContextManager[Any]:
+    """Leaders that take what they have themselves for replicated."""
+    return mock.patch.object(InSyncSet, "maximal", ())
+
+
+def counting_on_the_confirmed_set() -> AbstractContextManager[Any]:
     """A high watermark that does not wait for those whom the leader has proposed."""
-    with mock.patch.object(InSyncSet, "maximal", property(lambda self: frozenset(self.state.isr))):
-        yield
+    return mock.patch.object(InSyncSet, "maximal", property(lambda self: frozenset(self.state.isr)))
 
 
-@contextlib.contextmanager
-def counting_answers_of_other_lives() -> Iterator[None]:
+def taking_in_too_early() -> AbstractContextManager[Any]:
+    """Leaders that take followers into the in-sync set that have some of the log."""
+    return replacing(is_follower_in_sync, lambda *_: True)
+
+
+def counting_answers_of_other_lives() -> AbstractContextManager[Any]:
     """Leaders that go on with a follower that has lost what it acknowledged, as if nothing had been."""
     original = Pushes.push_to
 
     def push_to(self: Pushes, node_ids: Iterable[int], incarnations: Mapping[int, int], now_ms: int) -> None:
-        for node_id, progress in self._followers.items():
-            progress.incarnation = incarnations.get(node_id, progress.incarnation)
+        before = {node_id: (life, self.agreed_offset(node_id)) for node_id, life in self.incarnations.items()}
         original(self, node_ids, incarnations, now_ms)
+        for node_id, life in self.incarnations.items():
+            earlier, agreed_offset = before.get(node_id, (life, -1))
+            if earlier != life and agreed_offset >= 0:
+                answer = PushAnswered(PARTITION, node_id, life, 0, 0, ErrorCode.NONE, agreed_offset)
+                self.answered(answer, now_ms)
 
-    with mock.patch.object(Pushes, "push_to", push_to):
-        yield
+    return mock.patch.object(Pushes, "push_to", push_to)
 
 
 def _with_follower(follower: type[ReplicationFollower]) -> Parts:
@@ -152,9 +150,9 @@ MUTATIONS: dict[str, Parts] = {
     "follower that trusts its tail": _with_follower(FollowerThatTrustsItsTail),
     "follower that answers before it appends": _with_follower(FollowerThatAnswersBeforeItAppends),
     "follower that begins anew without producers": _with_follower(FollowerWithoutProducers),
-    "leader that does not wait for followers": _with_leader(LeaderThatDoesNotWait),
+    "leader that does not wait for followers": Parts(during=counting_on_itself),
     "leader that replies at once": _with_leader(LeaderThatRepliesAtOnce),
-    "leader that takes in too early": _with_leader(LeaderThatTakesInTooEarly),
+    "leader that takes in too early": Parts(during=taking_in_too_early),
     "lease that never ends": Parts(lease_type=LeaseThatNeverEnds),
     "controller that ignores losses": Parts(controller_type=ControllerThatIgnoresLosses),
     "election outside of the in-sync set": Parts(during=electing_anybody),

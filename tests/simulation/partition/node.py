@@ -11,8 +11,8 @@ from eagleray.broker.log import Appended, Flush, Isolation, LogConfig, LogError,
 from eagleray.broker.replication.controlling import NodeCame
 from eagleray.broker.replication.electing import Rules
 from eagleray.broker.replication.events import (
-    Heartbeat,
-    HeartbeatAnswered,
+    BrokerHeartbeat,
+    BrokerHeartbeatAnswered,
     IsrAnswered,
     LeaderEffect,
     ProposeIsr,
@@ -40,7 +40,7 @@ from tests.support.faults import ProcessKilled
 from tests.support.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
-    from tests.simulation.partition.world import World
+    from tests.simulation.partition.harness import PartitionHarness
 
 PRODUCE_TIMEOUT_MS = 600
 TICK_MS = 40
@@ -54,8 +54,8 @@ class SimulatedNode:
     until it wakes, and what comes while it is down is gone.
     """
 
-    def __init__(self, world: "World", node_id: int, speed: float, offset_ms: int) -> None:
-        self.world = world
+    def __init__(self, harness: "PartitionHarness", node_id: int, speed: float, offset_ms: int) -> None:
+        self.harness = harness
         self.node_id = node_id
         self.disk = SimulatedDisk()
         self.is_up = False
@@ -74,12 +74,12 @@ class SimulatedNode:
         self._last_heartbeat_ms = -1
         self._waiting: dict[int, tuple[object, int, int, int]] = {}
         self._wait_ids = count()
-        world.network.connect(node_id, self.receive)
+        harness.network.connect(node_id, self.receive)
 
     @property
     def now_ms(self) -> int:
         """The time by this node's clock."""
-        return _BOOT_MS + self._offset_ms + int(self.world.schedule.now_ms * self._speed)
+        return _BOOT_MS + self._offset_ms + int(self.harness.schedule.now_ms * self._speed)
 
     @property
     def leader(self) -> ReplicationLeader | None:
@@ -94,7 +94,7 @@ class SimulatedNode:
         self._guarded(self._open)
 
     def _open(self) -> None:
-        config = LogConfig(segment_bytes=2048, index_interval_bytes=200, flush=self.world.climate.flush)
+        config = LogConfig(segment_bytes=2048, index_interval_bytes=200, flush=self.harness.fault_plan.flush)
         self.log = PartitionLog.open(self.disk, "/log", config, now_ms=self.now_ms)
         self._begin_life()
         self._tick_of(self.process)()
@@ -104,19 +104,19 @@ class SimulatedNode:
         try:
             action()
         except ProcessKilled:
-            self.world.schedule.fired["death in the middle of a write"] += 1
+            self.harness.schedule.fired["death in the middle of a write"] += 1
             self._die_and_restart()
         except LogError:
-            self.world.schedule.fired["error of a disk"] += 1
+            self.harness.schedule.fired["error of a disk"] += 1
             if self.log is None:
                 self._die_and_restart()
         if self.log is not None and not self.log.is_online:
-            self.world.schedule.fired["log offline"] += 1
+            self.harness.schedule.fired["log offline"] += 1
             self._die_and_restart()
 
     def _die_and_restart(self) -> None:
         self.crash(loses_power=False)
-        self.world.schedule.after(self.world.schedule.chance.randint(1, 300), lambda: self.is_up or self.start())
+        self.harness.schedule.after(self.harness.schedule.chance.randint(1, 300), lambda: self.is_up or self.start())
 
     def delete_records(self, before_offset: int) -> None:
         log = self.log
@@ -124,12 +124,12 @@ class SimulatedNode:
             self._guarded(lambda: log.delete_records(before_offset) and None)
 
     def _begin_life(self) -> None:
-        """Begin as somebody whom nobody knows: nothing is led or followed until the controller has answered."""
+        """Begin unknown to all others: nothing is led or followed until the controller has answered."""
         self.incarnation += 1
         self.is_registered = False
         self.replica = None
         self.image = EMPTY_IMAGE
-        self.lease = self.world.parts.lease_type(CONFIG)
+        self.lease = self.harness.parts.lease_type(CONFIG)
         self._waiting.clear()
         self._register()
 
@@ -139,11 +139,11 @@ class SimulatedNode:
         self.log = self.replica = None
         self.is_registered = False
         if loses_power:
-            chance = self.world.schedule.chance
+            chance = self.harness.schedule.chance
             kept = chance.choice([0.0, 0.5, 0.95])
             self.disk.lose_power(lambda: chance.random() < kept)
             # What is flushed before it is acknowledged cannot be lost by this, but a node cannot know that for sure.
-            flushes = self.world.climate.flush is Flush.COMMIT
+            flushes = self.harness.fault_plan.flush is Flush.COMMIT
             self.loss |= Loss((), (PARTITION,), is_everything=True) if flushes else EVERYTHING
         else:
             self.disk.crash_process()
@@ -180,7 +180,7 @@ class SimulatedNode:
         match message:
             case MetadataImage():
                 self._learn(message)
-            case HeartbeatAnswered():
+            case BrokerHeartbeatAnswered():
                 self._on_heartbeat(message)
             case ProduceRequest() | MarkerRequest():
                 self._on_produce(source, message)
@@ -205,7 +205,7 @@ class SimulatedNode:
                 case SendPush():
                     self._send(effect.node_id, effect.push)
                 case ProposeIsr():
-                    self.world.schedule.fired["in-sync set proposed"] += 1
+                    self.harness.schedule.fired["in-sync set proposed"] += 1
                     self._send(CONTROLLER, effect)
                 case Replicated():
                     self._acknowledge(effect)
@@ -229,7 +229,7 @@ class SimulatedNode:
         self.is_registered, self.loss = True, NO_LOSS
         if self.replica is None:
             assert self.log is not None
-            self.replica = self.world.parts.replica_type(
+            self.replica = self.harness.parts.replica_type(
                 PARTITION, self.node_id, self.incarnation, self.log, lease=self.lease, config=CONFIG
             )
         state = image.find(PARTITION)
@@ -238,16 +238,16 @@ class SimulatedNode:
         self._perform(self.replica.learn(state, image.lives, least, self.now_ms))
         self.lease.knows(image.version)
 
-    def _on_heartbeat(self, event: HeartbeatAnswered) -> None:
+    def _on_heartbeat(self, event: BrokerHeartbeatAnswered) -> None:
         if event.incarnation != self.incarnation or not self.is_registered:
             return
         self.lease.answered(event)
         if self.lease.is_over:
-            self.world.schedule.fired["node given up by the controller"] += 1
+            self.harness.schedule.fired["node given up by the controller"] += 1
             self._begin_life()
             return
         if self.replica is not None and self.leader is not None and event.resign == (self._own_resignation(),):
-            self.world.schedule.fired["leader handed over"] += 1
+            self.harness.schedule.fired["leader handed over"] += 1
             self._perform(self.replica.resign())
 
     def _own_resignation(self) -> Resigned | None:
@@ -259,7 +259,7 @@ class SimulatedNode:
         def tick() -> None:
             if self.is_up and self.process == process:
                 self._when_awake(self._on_tick)
-                self.world.schedule.after(TICK_MS, tick)
+                self.harness.schedule.after(TICK_MS, tick)
 
         return tick
 
@@ -268,7 +268,7 @@ class SimulatedNode:
             self._last_heartbeat_ms = self.now_ms
             if self.is_registered and self.replica is not None:
                 resigned = () if self.replica.resigned is None else (self.replica.resigned,)
-                self._send(CONTROLLER, Heartbeat(self.node_id, self.incarnation, self.now_ms, resigned))
+                self._send(CONTROLLER, BrokerHeartbeat(self.node_id, self.incarnation, self.now_ms, resigned))
             else:
                 self._register()
         self._tell(lambda leader: leader.tick(self.now_ms))
@@ -281,7 +281,7 @@ class SimulatedNode:
         if leader is not None:
             code = leader.check_append(self.now_ms, waits_for_all=True)
         if leader is None or code is not ErrorCode.NONE:
-            self.world.schedule.fired[f"produce refused: {code.name}"] += 1
+            self.harness.schedule.fired[f"produce refused: {code.name}"] += 1
             self._send(client, ProduceAnswer(request.request_id, code))
             return
         try:
@@ -304,15 +304,15 @@ class SimulatedNode:
         else:
             batches = split_batches(request.records)
             results = self.log.append(batches, leader_epoch=leader_epoch, now_ms=self.now_ms)
-        if self.world.climate.flush is Flush.COMMIT:
+        if self.harness.fault_plan.flush is Flush.COMMIT:
             self.log.flush()
         return results[0]
 
     def _acknowledge(self, effect: Replicated) -> None:
         client, request_id, base_offset, leader_epoch = self._waiting.pop(effect.request_id)
-        self.world.schedule.fired[f"produce answered: {effect.error_code.name}"] += 1
+        self.harness.schedule.fired[f"produce answered: {effect.error_code.name}"] += 1
         if effect.error_code is ErrorCode.NONE:
-            self.world.checks.acknowledged(self.node_id, leader_epoch, base_offset)
+            self.harness.checks.acknowledged(self.node_id, leader_epoch, base_offset)
         self._send(client, ProduceAnswer(request_id, effect.error_code, base_offset))
 
     def _on_read(self, client: object, request: ReadRequest) -> None:
@@ -329,4 +329,4 @@ class SimulatedNode:
         self._send(client, answer)
 
     def _send(self, target: object, message: object) -> None:
-        self.world.network.send(self.node_id, target, message)
+        self.harness.network.send(self.node_id, target, message)

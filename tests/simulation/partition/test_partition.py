@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.partition.world import simulate
+from tests.simulation.partition.harness import simulate
 
 GROUPS = 2
 SEEDS_EACH = 50
@@ -13,7 +13,7 @@ WHAT_GOES_WRONG = [
     "clock skewed",
     "crash of a follower",
     "crash of a leader",
-    "crash of everybody",
+    "crash of all nodes",
     "crash of the controller",
     "death in the middle of a write",
     "error of a disk",

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.simulation.partition.harness import simulate
 from tests.simulation.partition.mutations import MUTATIONS
 from tests.simulation.partition.parts import Parts
-from tests.simulation.partition.world import simulate
 from tests.simulation.schedule import Violation
 
 MOST_SEEDS = 150

@@ -9,15 +9,15 @@ from tests.simulation.schedule import Violation
 from tests.support.batches import whole_batches
 
 if TYPE_CHECKING:
-    from tests.simulation.quorum.quorum_world import QuorumWorld
+    from tests.simulation.quorum.quorum_harness import QuorumHarness
     from tests.simulation.quorum.voter import SimulatedVoter
 
 
 class QuorumChecks:
     """The invariants of one quorum, and the history that they are about."""
 
-    def __init__(self, world: "QuorumWorld") -> None:
-        self._world = world
+    def __init__(self, harness: "QuorumHarness") -> None:
+        self._harness = harness
         self.committed: dict[int, tuple[int, int, int]] = {}
         self.committed_end = 0
         self.acknowledged_end = 0
@@ -32,10 +32,10 @@ class QuorumChecks:
     # What happens
 
     def elected(self, voter: "SimulatedVoter", term: int) -> None:
-        self._world.schedule.fired["leader elected"] += 1
+        self._harness.schedule.fired["leader elected"] += 1
         if self._leaders.setdefault(term, voter.node_id) != voter.node_id:
             raise Violation(f"nodes {self._leaders[term]} and {voter.node_id} were both elected in term {term}")
-        self._world.elected(voter)
+        self._harness.elected(voter)
         log = voter.log
         assert log is not None
         if log.log_end_offset < self.committed_end:
@@ -47,25 +47,25 @@ class QuorumChecks:
         self._votes = {cast: candidate for cast, candidate in self._votes.items() if cast[1] != node_id}
 
     def voted(self, candidate: int, vote: VoteAnswered) -> None:
-        if not vote.is_granted or vote.is_only_asked:
+        if not vote.is_granted or vote.is_pre_vote:
             return
         if self._votes.setdefault((vote.asked_term, vote.voter), candidate) != candidate:
             raise Violation(f"node {vote.voter} voted twice in term {vote.asked_term}")
 
     def acknowledged(self, voter: "SimulatedVoter", offset: int, value: bytes) -> None:
-        """A leader tells somebody that a value is there for good."""
+        """A leader tells a client that a value is there for good."""
         self._look_at(voter)
         if offset >= self.committed_end or self._values[offset] != value:
             raise Violation(f"node {voter.node_id} acknowledges {value!r} at {offset}, where something else is")
         self._acknowledged[offset] = value
         self.acknowledged_end = max(self.acknowledged_end, offset + 1)
         self.acknowledgements += 1
-        self._world.schedule.fired["value acknowledged"] += 1
+        self._harness.schedule.fired["value acknowledged"] += 1
 
     # After every step
 
     def step(self) -> None:
-        voters = self._world.voters.values()
+        voters = self._harness.voters.values()
         for voter in voters:
             if voter.log is not None:
                 self._look_at(voter)
@@ -116,7 +116,7 @@ class QuorumChecks:
 
     def finish(self) -> None:
         """After healing: all logs are equal, and what was acknowledged is in them."""
-        logs = [voter.log for voter in self._world.voters.values() if voter.log is not None]
+        logs = [voter.log for voter in self._harness.voters.values() if voter.log is not None]
         start_offset = max(log.log_start_offset for log in logs)
         contents = [_contents(log, start_offset) for log in logs]
         if any(content != contents[0] for content in contents):

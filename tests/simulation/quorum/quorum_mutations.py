@@ -1,52 +1,46 @@
 """Members of a quorum with one rule broken, each of which the simulator has to catch."""
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
+from unittest import mock
 
 import msgspec
 
-from eagleray.broker.log import Flush
-from eagleray.broker.quorum.events import RequestVote, VoteAnswered
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import Flush, PartitionLog
+from eagleray.broker.quorum import voting
+from eagleray.broker.quorum.config import QuorumConfig
+from eagleray.broker.quorum.election_state import ElectionState
+from eagleray.broker.quorum.events import VoteAnswered
 from eagleray.broker.quorum.leading import QuorumLeader
-from eagleray.broker.quorum.member import QuorumMember
+from eagleray.broker.quorum.member import Ports, QuorumMember
+from eagleray.broker.quorum.votes import Votes
 from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.broker.replication.follower import ReplicationFollower
+from tests.simulation.quorum.quorum_harness import QuorumHarness
+
+Mutation = Callable[[], AbstractContextManager[Any]]
 
 
 class MemberThatForgetsItsVote(QuorumMember):
-    """Answers before its ballot is on the disk, where it never comes to be."""
+    """Answers before its election state is on the disk, where only that of the beginning of its life comes to be."""
 
-    def _keep(self, **changes: Any) -> None:
-        self._ballot = msgspec.structs.replace(self._ballot, **changes)
+    def __init__(self, *arguments: Any, ports: Ports, **others: Any) -> None:
+        first = iter([ports.persist])
 
+        def persist(state: ElectionState) -> None:
+            next(first, lambda _: None)(state)
 
-class MemberThatVotesForAnybody(QuorumMember):
-    """Does not look at what a candidate has."""
-
-    def _is_as_complete(self, ask: RequestVote) -> bool:
-        return True
-
-
-class MemberWithoutLoyalty(QuorumMember):
-    """Votes for others although it has just heard from a leader."""
-
-    def _is_loyal(self, now_ms: int) -> bool:
-        return self.is_leader
+        super().__init__(*arguments, ports=ports._replace(persist=persist), **others)
 
 
 class MemberThatForgetsWhomItHeard(QuorumMember):
     """Votes at once after a restart, although its last life may have heard from a leader."""
 
-    def __init__(self, *arguments: Any, now_ms: int, **ports: Any) -> None:
-        super().__init__(*arguments, now_ms=now_ms, **ports)
-        self._heard_ms = -(2**62)
-        self._stand_ms = now_ms
-
-
-class MemberThatVotesWithANewDisk(QuorumMember):
-    """Votes like everybody, although it does not know what it has acknowledged."""
-
-    def _answer_to(self, ask: RequestVote, *, is_granted: bool) -> VoteAnswered:
-        return msgspec.structs.replace(super()._answer_to(ask, is_granted=is_granted), is_whole=True)
+    def __init__(self, *arguments: Any, config: QuorumConfig, now_ms: int, **others: Any) -> None:
+        long_ago_ms = now_ms - 2 * config.controller_quorum_election_timeout_ms
+        super().__init__(*arguments, config=config, now_ms=long_ago_ms, **others)
 
 
 class LeaderWithoutLease(QuorumLeader):
@@ -59,15 +53,30 @@ class LeaderWithoutLease(QuorumLeader):
 class LeaderThatCountsOldTerms(QuorumLeader):
     """Commits entries of older terms because a majority has them."""
 
-    def _commit(self, offset: int) -> None:
-        self._log.advance_high_watermark(offset)
+    def advance(self) -> None:
+        first_offset, self.first_offset = self.first_offset, -1
+        super().advance()
+        self.first_offset = first_offset
 
 
 class LeaderThatNeedsNobody(QuorumLeader):
     """Commits what it has itself."""
 
+    def __init__(
+        self,
+        partition: TopicPartition,
+        node_id: int,
+        voters: Sequence[int],
+        term: int,
+        log: PartitionLog,
+        **others: Any,
+    ) -> None:
+        super().__init__(partition, node_id, voters, term, log, **others)
+        self.own_log = log
+
     def advance(self) -> None:
-        self._commit(self._own_end())
+        if self.own_log.recovery_point > self.first_offset:
+            self.own_log.advance_high_watermark(self.own_log.recovery_point)
 
 
 class FollowerThatDoesNotFlush(ReplicationFollower):
@@ -82,20 +91,44 @@ class FollowerThatDoesNotFlush(ReplicationFollower):
             self.log.config = config
 
 
-def _leading(leader: type[QuorumLeader]) -> type[QuorumMember]:
-    return type(leader.__name__, (QuorumMember,), {"leader_type": leader})
+def _voting_for_anybody() -> AbstractContextManager[Any]:
+    """Voters that do not look at what a candidate has."""
+    return mock.patch.object(voting, "is_up_to_date", return_value=True)
 
 
-def _following(follower: type[ReplicationFollower]) -> type[QuorumMember]:
-    return type(follower.__name__, (QuorumMember,), {"follower_type": follower})
+def _voting_against_a_leader() -> AbstractContextManager[Any]:
+    """Voters that vote for others although they have just heard from a leader."""
+    return mock.patch.object(voting, "has_recent_leader", return_value=False)
 
 
-MUTATIONS: dict[str, type[QuorumMember]] = {
-    "vote that is forgotten": MemberThatForgetsItsVote,
-    "vote for anybody": MemberThatVotesForAnybody,
-    "no loyalty": MemberWithoutLoyalty,
-    "no loyalty after a restart": MemberThatForgetsWhomItHeard,
-    "vote with a new disk": MemberThatVotesWithANewDisk,
+def _counting_votes_of_new_disks() -> AbstractContextManager[Any]:
+    """Candidates that count the votes of those who do not know what they have acknowledged like all others."""
+    original = Votes.answered
+
+    def answered(self: Votes, event: VoteAnswered) -> None:
+        original(self, msgspec.structs.replace(event, is_whole=True))
+
+    return mock.patch.object(Votes, "answered", answered)
+
+
+def _being(member: type[QuorumMember]) -> Mutation:
+    return lambda: mock.patch.object(QuorumHarness, "member_type", member)
+
+
+def _leading(leader: type[QuorumLeader]) -> Mutation:
+    return lambda: mock.patch.object(QuorumMember, "leader_type", leader)
+
+
+def _following(follower: type[ReplicationFollower]) -> Mutation:
+    return lambda: mock.patch.object(QuorumMember, "follower_type", follower)
+
+
+MUTATIONS: dict[str, Mutation] = {
+    "vote that is forgotten": _being(MemberThatForgetsItsVote),
+    "vote for anybody": _voting_for_anybody,
+    "no loyalty": _voting_against_a_leader,
+    "no loyalty after a restart": _being(MemberThatForgetsWhomItHeard),
+    "vote with a new disk": _counting_votes_of_new_disks,
     "leader without a lease": _leading(LeaderWithoutLease),
     "entries of older terms counted": _leading(LeaderThatCountsOldTerms),
     "leader that needs nobody": _leading(LeaderThatNeedsNobody),

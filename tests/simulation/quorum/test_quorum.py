@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tests.simulation.quorum.quorum_world import simulate_quorum
+from tests.simulation.quorum.quorum_harness import simulate_quorum
 
 SEEDS = 100
 
@@ -13,7 +13,7 @@ WHAT_GOES_WRONG = [
     "crash of a leader",
     "crash of a leader just elected",
     "crash of all followers",
-    "crash of everybody",
+    "crash of all nodes",
     "death in the middle of a write",
     "error of a disk",
     "figure 8",

@@ -2,9 +2,8 @@
 
 import pytest
 
-from eagleray.broker.quorum.member import QuorumMember
+from tests.simulation.quorum.quorum_harness import simulate_quorum
 from tests.simulation.quorum.quorum_mutations import MUTATIONS
-from tests.simulation.quorum.quorum_world import simulate_quorum
 from tests.simulation.schedule import Violation
 
 MOST_SEEDS = 60
@@ -21,10 +20,10 @@ FIRST_SEEDS = {
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_a_broken_rule_is_caught(mutation: str) -> None:
     first = FIRST_SEEDS.get(mutation, 0)
-    with pytest.raises(Violation, match=r"seed \d+"):
-        run_until_caught(range(first, first + MOST_SEEDS), MUTATIONS[mutation])
+    with MUTATIONS[mutation](), pytest.raises(Violation, match=r"seed \d+"):
+        run_until_caught(range(first, first + MOST_SEEDS))
 
 
-def run_until_caught(seeds: range, member_type: type[QuorumMember]) -> None:
+def run_until_caught(seeds: range) -> None:
     for seed in seeds:
-        simulate_quorum(seed, member_type)
+        simulate_quorum(seed)

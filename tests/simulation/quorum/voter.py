@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, LogConfig, LogError, PartitionLog
-from eagleray.broker.quorum.ballot import read_ballot, write_ballot
 from eagleray.broker.quorum.config import QuorumConfig
+from eagleray.broker.quorum.election_state import read_election_state, write_election_state
 from eagleray.broker.quorum.events import Committed, Deposed, Elected, QuorumEffect, SendTo, VoteAnswered
 from eagleray.broker.quorum.member import Ports, QuorumMember
 from tests.support.faults import ProcessKilled
 from tests.support.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
-    from tests.simulation.quorum.quorum_world import QuorumWorld
+    from tests.simulation.quorum.quorum_harness import QuorumHarness
 
 PARTITION = TopicPartition("__cluster_metadata", 0)
-BALLOT = "/ballot/ballot"
+ELECTION_STATE = "/election/election-state"
 CONFIG = QuorumConfig(
     controller_quorum_election_timeout_ms=400,
     controller_quorum_lease_ms=327,
@@ -36,11 +36,11 @@ class SimulatedVoter:
     until it wakes, and what comes while it is down is gone.
     """
 
-    def __init__(self, world: "QuorumWorld", node_id: int, speed: float, offset_ms: int) -> None:
-        self.world = world
+    def __init__(self, harness: "QuorumHarness", node_id: int, speed: float, offset_ms: int) -> None:
+        self.harness = harness
         self.node_id = node_id
         self.disk = SimulatedDisk()
-        self.disk.make_directories("/ballot")
+        self.disk.make_directories("/election")
         self.is_up = False
         self.process = 0
         self.member: QuorumMember | None = None
@@ -51,12 +51,12 @@ class SimulatedVoter:
         self._missed: list[Callable[[], None]] = []
         self._proposed: dict[int, bytes] = {}
         self._snapshot_offset = -1
-        world.network.connect(node_id, self.receive)
+        harness.network.connect(node_id, self.receive)
 
     @property
     def now_ms(self) -> int:
         """The time by this voter's clock."""
-        return self._offset_ms + int(self.world.schedule.now_ms * self._speed)
+        return self._offset_ms + int(self.harness.schedule.now_ms * self._speed)
 
     def holds(self) -> bool:
         return self.member is not None and self.member.holds(self.now_ms)
@@ -73,16 +73,16 @@ class SimulatedVoter:
         config = LogConfig(segment_bytes=1024, index_interval_bytes=200, flush=Flush.COMMIT)
         self.log = PartitionLog.open(self.disk, "/log", config, now_ms=_BOOT_MS)
         ports = Ports(
-            persist=lambda ballot: write_ballot(self.disk, BALLOT, ballot),
-            chance=self.world.schedule.chance.random,
+            persist=lambda election: write_election_state(self.disk, ELECTION_STATE, election),
+            chance=self.harness.schedule.chance.random,
             time_of_day_ms=lambda: _BOOT_MS + self.now_ms,
         )
-        self.member = self.world.member_type(
+        self.member = self.harness.member_type(
             PARTITION,
             self.node_id,
-            self.world.voter_ids,
+            self.harness.voter_ids,
             self.log,
-            ballot=read_ballot(self.disk, BALLOT),
+            election=read_election_state(self.disk, ELECTION_STATE),
             ports=ports,
             config=CONFIG,
             now_ms=self.now_ms,
@@ -94,18 +94,18 @@ class SimulatedVoter:
         try:
             action()
         except ProcessKilled:
-            self.world.schedule.fired["death in the middle of a write"] += 1
+            self.harness.schedule.fired["death in the middle of a write"] += 1
             self._die_and_restart()
         except (LogError, OSError):
-            self.world.schedule.fired["error of a disk"] += 1
+            self.harness.schedule.fired["error of a disk"] += 1
             self._die_and_restart()
         if self.log is not None and not self.log.is_online:
-            self.world.schedule.fired["log offline"] += 1
+            self.harness.schedule.fired["log offline"] += 1
             self._die_and_restart()
 
     def _die_and_restart(self) -> None:
         self.crash(loses_power=False)
-        self.world.schedule.after(self.world.schedule.chance.randint(1, 300), self.start_unless_up)
+        self.harness.schedule.after(self.harness.schedule.chance.randint(1, 300), self.start_unless_up)
 
     def start_unless_up(self) -> None:
         if not self.is_up:
@@ -118,7 +118,7 @@ class SimulatedVoter:
         self._snapshot_offset = -1
         self.log = self.member = None
         if loses_power:
-            chance = self.world.schedule.chance
+            chance = self.harness.schedule.chance
             kept = chance.choice([0.0, 0.0, 0.5, 0.95])
             self.disk.lose_power(lambda: chance.random() < kept)
         else:
@@ -127,13 +127,13 @@ class SimulatedVoter:
     def replace_disk(self) -> None:
         """Come back with an empty disk, as a new machine in place of one that is gone."""
         self.disk = SimulatedDisk()
-        self.disk.make_directories("/ballot")
-        self.world.checks.replaced(self.node_id)
+        self.disk.make_directories("/election")
+        self.harness.checks.replaced(self.node_id)
 
     @property
     def is_whole(self) -> bool:
         """Whether the disk has everything that this voter has said."""
-        return read_ballot(self.disk, BALLOT).is_whole
+        return read_election_state(self.disk, ELECTION_STATE).is_whole
 
     def pause(self) -> None:
         self._is_paused = True
@@ -168,7 +168,7 @@ class SimulatedVoter:
         def tick() -> None:
             if self.is_up and self.process == process:
                 self._when_awake(self._on_tick)
-                self.world.schedule.after(TICK_MS, tick)
+                self.harness.schedule.after(TICK_MS, tick)
 
         return tick
 
@@ -181,14 +181,14 @@ class SimulatedVoter:
         for effect in effects:
             match effect:
                 case SendTo(message=VoteAnswered() as vote):
-                    self.world.checks.voted(effect.node_id, vote)
-                    self.world.network.send(self.node_id, effect.node_id, vote)
+                    self.harness.checks.voted(effect.node_id, vote)
+                    self.harness.network.send(self.node_id, effect.node_id, vote)
                 case SendTo():
-                    self.world.network.send(self.node_id, effect.node_id, effect.message)
+                    self.harness.network.send(self.node_id, effect.node_id, effect.message)
                 case Elected():
-                    self.world.checks.elected(self, effect.term)
+                    self.harness.checks.elected(self, effect.term)
                 case Deposed():
-                    self.world.schedule.fired["leader deposed"] += 1
+                    self.harness.schedule.fired["leader deposed"] += 1
                     self._proposed.clear()
                     self._snapshot_offset = -1
                 case Committed():
@@ -202,7 +202,7 @@ class SimulatedVoter:
         def act() -> None:
             member = self.member
             if member is None or not member.is_settled or not member.holds(self.now_ms):
-                self.world.schedule.fired["proposal refused"] += 1
+                self.harness.schedule.fired["proposal refused"] += 1
                 return
             end_offset, effects = member.propose([value], self.now_ms)
             assert end_offset is not None
@@ -219,9 +219,9 @@ class SimulatedVoter:
         for end_offset in [end for end in self._proposed if end <= offset]:
             value = self._proposed.pop(end_offset)
             if member.holds(self.now_ms):
-                self.world.checks.acknowledged(self, end_offset - 1, value)
+                self.harness.checks.acknowledged(self, end_offset - 1, value)
             else:
-                self.world.schedule.fired["committed, but too late to say so"] += 1
+                self.harness.schedule.fired["committed, but too late to say so"] += 1
 
     def _snapshot(self) -> None:
         """Write what stands for everything before it, now and then, and then delete what was before it."""
@@ -229,7 +229,7 @@ class SimulatedVoter:
         if member is None or log is None or not member.is_settled:
             return
         if 0 <= self._snapshot_offset < log.high_watermark:
-            self.world.schedule.fired["log trimmed"] += 1
+            self.harness.schedule.fired["log trimmed"] += 1
             offset, self._snapshot_offset = self._snapshot_offset, -1
             self._perform(member.trim(offset, self.now_ms))
         elif self._snapshot_offset < 0 and log.log_end_offset - log.log_start_offset > SNAPSHOT_EVERY:

@@ -22,6 +22,10 @@ class Nodes:
     def __init__(self, **answers):
         self.answers = {int(name.removeprefix("node_")): answer for name, answer in answers.items()}
         self.asked = []
+        self.unreachable = {}
+
+    def why_unreachable(self, node_id):
+        return self.unreachable.get(node_id)
 
     def ask(self, node_id, on_reply, message_type, *fields):
         self.asked.append(node_id)
@@ -65,6 +69,15 @@ def test_where_nobody_is_the_controller_there_is_no_answer_and_everybody_was_ask
 
     run(scenario, nodes)
     assert sorted(nodes.asked) == [0, 100, 200]
+
+
+def test_controller_whose_port_cannot_be_reached_is_told_of():
+    nodes = Nodes(node_0=None, node_100=None, node_200=None)
+    finder = ControllerFinder(nodes, (0, 100, 200))
+    nodes.unreachable = {30: "no controller"}
+    assert finder.why_unreachable() is None
+    nodes.unreachable[100] = "node 100 runs, but cannot be reached"
+    assert finder.why_unreachable() == "node 100 runs, but cannot be reached"
 
 
 def test_one_node_alone_is_asked_and_its_answer_is_the_answer():

@@ -11,6 +11,7 @@ from tests.simulation.cluster.ports import MachineDisk
 from tests.support.batches import NOW_MS, data_batch
 from tests.support.faults import Fault, Operation, Outcome
 from tests.support.replicas import LIVES, PARTITION, metadata
+from tests.support.timers import HandTimer
 
 FIRST = f"/data/logs/{PARTITION}/00000000000000000000"
 
@@ -26,9 +27,11 @@ class Host:
         self.is_registered = True
         self.lives_given_up = 0
         self.controller = SimpleNamespace(ask=lambda *question: None)
+        self.timer = HandTimer()
+        self.time_ms = NOW_MS
 
     def now_ms(self):
-        return NOW_MS
+        return self.time_ms
 
     steady_ms = now_ms
 
@@ -68,7 +71,8 @@ def test_the_only_replica_in_sync_is_not_thrown_away():
     host = Host(damaged_disk(), PartitionImage(2, 2, (1, 2, 3), (2,)))
     replicas = Replicas(host, is_lazy=lambda topic: False)
     replicas.metadata_changed(EMPTY_IMAGE)
-    replicas.tick()
+    host.time_ms += 50
+    replicas.on_due()
     assert PARTITION not in replicas.logs
     assert replicas.logs.has_files(PARTITION)
     assert not host.lives_given_up
@@ -87,6 +91,7 @@ def test_a_life_is_given_up_when_looking_after_a_log_has_taken_it_offline():
     log.advance_high_watermark(log.log_end_offset)
     with disk.injected(Fault(Outcome.FAIL, on=Operation.FLUSH, path_ending=".log")):
         for _ in range(5):
-            replicas.tick()
+            host.time_ms += 50
+            replicas.on_due()
     assert not log.is_online
     assert host.lives_given_up

@@ -14,6 +14,7 @@ from eagleray.protocol.errors import ErrorCode
 from tests.simulation.cluster.ports import MachineDisk
 from tests.support.batches import NOW_MS, data_batch
 from tests.support.replicas import LIVES, PARTITION, metadata
+from tests.support.timers import HandTimer
 from tests.support.turn import Turn
 
 STATE = PartitionImage(1, 1, (1, 2, 3), (1, 2, 3))
@@ -30,6 +31,7 @@ class Host:
         self.is_registered = True
         self.controller = SimpleNamespace(ask=lambda *question, **options: None)
         self.peers = Turn()
+        self.timer = HandTimer()
         self.time_ms = NOW_MS
 
     def now_ms(self):
@@ -82,7 +84,7 @@ def test_an_early_push_does_not_hold_up_the_others_of_its_message(host, replicas
 def test_an_early_push_is_forgotten_after_a_while(host, replicas):
     replicas.receive(ReplicasTold(1, (a_push(),), ()))
     host.time_ms += 1000
-    replicas.tick()
+    replicas.on_due()
     replicas.metadata_changed(host.learn(metadata(STATE)))
     assert host.answers() == []
     assert replicas.logs[PARTITION].log_end_offset == 0

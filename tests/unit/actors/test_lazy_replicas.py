@@ -13,6 +13,7 @@ from eagleray.broker.controller.nodes import NodeRegistration, PlannedNode
 from eagleray.broker.controller.topics import PartitionImage
 from tests.simulation.cluster.ports import MachineDisk
 from tests.support.batches import NOW_MS
+from tests.support.timers import HandTimer
 
 PARTITIONS = 20
 TOPIC = "__transaction_state"
@@ -30,6 +31,7 @@ class Host:
         self.is_registered = True
         self.controller = SimpleNamespace(ask=lambda *question, **options: None)
         self.peers = SimpleNamespace(gather=lambda node_id, ask: None)
+        self.timer = HandTimer()
         self._ms = count()
         states = tuple(PartitionImage(1, 0, (1, 2, 3), (1, 2)) for _ in range(PARTITIONS))
         self.image = EMPTY_IMAGE.apply(
@@ -46,6 +48,11 @@ class Host:
     def steady_ms(self):
         return next(self._ms)
 
+    def rest(self):
+        """Let so much time pass that what was put off is due."""
+        for _ in range(50):
+            next(self._ms)
+
 
 @pytest.fixture
 def host():
@@ -59,8 +66,9 @@ def replicas(host):
     return replicas
 
 
-def test_nothing_is_made_for_one_that_is_not_there(replicas):
-    replicas.tick()
+def test_nothing_is_made_for_one_that_is_not_there(host, replicas):
+    host.rest()
+    replicas.on_due()
     assert not [*replicas.logs]
 
 
@@ -71,7 +79,8 @@ def test_whoever_comes_and_has_to_catch_up_gets_logs_little_by_little(host, repl
     assert not [*replicas.logs]
     opened = []
     while len(opened) < PARTITIONS:
-        replicas.tick()
+        host.rest()
+        replicas.on_due()
         now = [each for each in replicas.logs if each not in opened]
         assert 0 < len(now) < PARTITIONS
         opened += now

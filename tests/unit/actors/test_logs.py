@@ -18,6 +18,7 @@ from eagleray.actors.logs import (
 )
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from tests.simulation.cluster.ports import MachineDisk
 from tests.support.batches import NOW_MS, data_batch
 from tests.support.faults import Fault, Operation, Outcome, ProcessKilled
@@ -298,7 +299,6 @@ def test_one_tick_writes_one_bookmark_and_every_log_has_its_turn(disk):
     opened = [logs.open(partition, {}, TOPIC_ID, now_ms=NOW_MS) for partition in partitions]
     for log in opened:
         append(log)
-    logs.bookmark(NOW_MS)
     for marked in range(1, 251):
         logs.bookmark(NOW_MS)
         assert sum(not unmarked_batches(log) for log in opened) == marked
@@ -318,3 +318,25 @@ def test_a_bookmark_that_cannot_be_written_is_tried_again_later(disk):
     append(log)
     bookmark(logs, NOW_MS + BOOKMARK_INTERVAL_MS)
     assert disk.exists(BOOKMARK)
+
+
+def test_logs_say_when_something_is_due_and_an_idle_log_wants_no_bookmark(disk):
+    heard = []
+    logs = Logs("/data", {}, disk, on_due=heard.append)
+    assert logs.next_due_ms == NEVER_MS
+    log = open_orders(logs)
+    assert logs.next_due_ms <= NOW_MS
+    keep(logs, NOW_MS)
+    assert all(logs.scrub(NOW_MS) is None for _ in range(10))
+    assert logs.next_due_ms == NOW_MS + CHECKPOINT_INTERVAL_MS
+    heard.clear()
+    append(log)
+    assert heard, "the log has grown, and a bookmark is due"
+    assert logs.next_due_ms <= NOW_MS
+    bookmark(logs, NOW_MS)
+    append(log)
+    assert logs.next_due_ms == NOW_MS + BOOKMARK_INTERVAL_MS
+    bookmark(logs, NOW_MS + BOOKMARK_INTERVAL_MS)
+    assert logs.next_due_ms == NOW_MS + CHECKPOINT_INTERVAL_MS, "nothing was appended since"
+    logs.close(ORDERS)
+    assert logs.next_due_ms == NEVER_MS

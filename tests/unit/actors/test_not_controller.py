@@ -29,12 +29,12 @@ from eagleray.broker.controller.events import (
 from eagleray.broker.controller.image import EMPTY_IMAGE
 from eagleray.broker.controller.nodes import NO_NODE, Role
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.replication.events import Heartbeat, ProposeIsr
+from eagleray.broker.replication.events import BrokerHeartbeat, ProposeIsr
 
 REFUSED = [
     PlanNodes(7, ()),
     RegisterNode(7, NodeRegistration(3, 1, "", 0, ("leader",))),
-    NodeBeat(7, Heartbeat(3, 1, 1000)),
+    NodeBeat(7, BrokerHeartbeat(3, 1, 1000)),
     ChangeIsr(7, ProposeIsr(TopicPartition("orders", 0), 3, 1, 5, ())),
     ReserveProducerIds(7, 1000),
     FollowMetadata(7, 3, 1000),
@@ -51,7 +51,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("request_", REFUSED, ids=lambda request: type(request).__name__)
-def test_it_says_so_to_whoever_asked(request_):
+def test_answer_to_each_request_says_not_controller(request_):
     answer = not_controller(request_, EMPTY_IMAGE, NO_NODE)
     assert answer.request_id == 7
     assert says_not_controller(answer)
@@ -62,5 +62,5 @@ def test_every_request_of_a_controller_is_looked_at_here():
     assert {type(request) for request in REFUSED} == taken
 
 
-def test_it_says_who_is_the_controller_where_that_is_known():
+def test_answer_names_the_controller_where_that_is_known():
     assert not_controller(PlanNodes(7, ()), EMPTY_IMAGE, 100).message == "this node is not the controller; node 100 is"

@@ -13,6 +13,7 @@ from eagleray.broker.identities import TopicPartition
 from tests.simulation.cluster.ports import MachineDisk
 from tests.support.batches import NOW_MS, data_batch
 from tests.support.faults import Fault, Operation, Outcome
+from tests.support.timers import HandTimer
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -28,6 +29,7 @@ class Host:
         self.incarnation = 7
         self.is_registered = True
         self.lives = 0
+        self.timer = HandTimer()
         # It follows in both partitions, so that nothing has to be pushed from here.
         states = tuple(PartitionImage(2, 0, (1, 2), (1, 2)) for _ in range(2))
         self.image = EMPTY_IMAGE.apply(

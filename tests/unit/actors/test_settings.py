@@ -2,7 +2,14 @@
 
 import pytest
 
-from eagleray.actors.settings import check_settings, default_settings, group_config, listener_config
+from eagleray.actors.settings import (
+    canonical,
+    check_settings,
+    coordinator_config,
+    default_settings,
+    group_config,
+    listener_config,
+)
 from eagleray.broker.log import InvalidConfig
 
 
@@ -23,12 +30,34 @@ def test_a_list_is_read_from_text_and_shown_as_text():
     [
         ("auto.create.topics.enable", "perhaps", "expected true or false"),
         ("max.connections", "many", "expected a whole number"),
-        ("max.connections", "0", "max_connections has to be 1 or more"),
-        ("group.consumer.assignors", "range,sticky", "group_consumer_assignors has to name some of uniform, range"),
-        ("group.consumer.heartbeat.interval.ms", "1", "group_consumer_min_heartbeat_interval_ms or more"),
+        ("max.connections", "0", "max.connections is 0; expected a value from 1 to"),
+        (
+            "group.consumer.assignors",
+            "range,sticky",
+            "group.consumer.assignors is 'range,sticky'; expected some of uniform, range",
+        ),
+        (
+            "group.consumer.heartbeat.interval.ms",
+            "1",
+            "expected at least group.consumer.min.heartbeat.interval.ms, which is 5000",
+        ),
         ("max.connection", "1", "did you mean max.connections"),
     ],
 )
 def test_what_is_wrong_is_said(key, value, complaint):
     with pytest.raises(InvalidConfig, match=complaint):
         check_settings({key: value})
+
+
+def test_older_name_of_a_setting_means_the_same():
+    older = {"transactional.id.timeout.ms": "5000"}
+    check_settings(older)
+    assert coordinator_config(older).transactional_id_expiration_ms == 5000
+    assert canonical(older) == {"transactional.id.expiration.ms": "5000"}
+    check_settings({**older, "transactional.id.expiration.ms": "5000"})
+
+
+def test_two_names_of_a_setting_that_disagree_are_refused():
+    both = {"transactional.id.timeout.ms": "5000", "transactional.id.expiration.ms": "6000"}
+    with pytest.raises(InvalidConfig, match=r"expected transactional\.id\.expiration\.ms alone"):
+        check_settings(both)

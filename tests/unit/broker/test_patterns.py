@@ -1,13 +1,8 @@
 """Regular expressions of clients: which are taken, and what they describe."""
 
-import re
-import time
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from eagleray.broker.patterns import BadPattern, compile_pattern, matching
+from eagleray.broker.patterns import LONGEST_PATTERN, BadPattern, compile_pattern, matching
 
 
 @pytest.mark.parametrize(
@@ -32,9 +27,17 @@ from eagleray.broker.patterns import BadPattern, compile_pattern, matching
         "((a+)b)*",
         "((ab){2,}c){1,}",
         r"(\d+[*])+",
+        r"\pL+",
+        r"\Qa.b\E",
+        "[[:alpha:]]+",
+        r"\bx",
+        "(?m)^a",
+        "(?U)a+",
+        "(a?){400}",
+        "(?:" * 200 + ")" * 200,
     ],
 )
-def test_patterns_that_are_taken(pattern: str):
+def test_pattern_in_re2s_language_is_taken(pattern: str):
     compile_pattern(pattern)
 
 
@@ -45,9 +48,6 @@ def test_patterns_that_are_taken(pattern: str):
         "[a",
         "*",
         "a{3,2}",
-        r"\pL+",
-        r"\Qa\E",
-        "[[:alpha:]]+",
         r"(a)\1",
         "(?=a)b",
         "(?!a)b",
@@ -58,24 +58,36 @@ def test_patterns_that_are_taken(pattern: str):
         "(a)?(?(1)b|c)",
         "a*+",
         "a++",
-        "x" * 2000,
         "x{2001}",
         "(x{100}){100}",
         "(((){900}){900}){900}",
-        "(?:" * 300 + ")" * 300,
-        "(a?){400}",
-        r"\bx",
-        "(?m)^a",
         "(?x) a",
         "(?#a)b",
+        "\xe9{2001}",
     ],
 )
-def test_patterns_that_are_refused(pattern: str):
+def test_pattern_that_is_none_of_re2s_is_refused(pattern: str):
     with pytest.raises(BadPattern, match=r"."):
         compile_pattern(pattern)
 
 
-def test_a_pattern_describes_a_name_from_beginning_to_end():
+def test_refusal_names_the_piece_that_is_wrong():
+    with pytest.raises(BadPattern, match=r"^invalid repetition size: \{3,2\}$"):
+        compile_pattern("a{3,2}")
+
+
+def test_pattern_that_would_take_too_much_memory_is_refused():
+    with pytest.raises(BadPattern, match="too large"):
+        compile_pattern(r"[\pL\pN]{1000}")
+
+
+def test_pattern_that_is_too_long_is_refused():
+    compile_pattern("x" * LONGEST_PATTERN)
+    with pytest.raises(BadPattern, match="1025 characters"):
+        compile_pattern("x" * (LONGEST_PATTERN + 1))
+
+
+def test_pattern_describes_a_name_from_beginning_to_end():
     assert matching("orders.*|pay", ["orders", "orders-eu", "my-orders", "payments", "pay"]) == {
         "orders",
         "orders-eu",
@@ -83,17 +95,8 @@ def test_a_pattern_describes_a_name_from_beginning_to_end():
     }
 
 
-PIECES = st.sampled_from([*"abA.()|*+?^$", "[ab]", "[^a]", r"\w", "(?:", "(?i:", "{2}", "{1,3}", "{,2}", "{1,}"])
-
-
-@given(st.lists(PIECES, max_size=12).map("".join), st.lists(st.text("abAB", max_size=7), min_size=1, max_size=10))
-def test_patterns_describe_what_they_do_in_python(pattern: str, texts: list[str]):
-    try:
-        compiled = compile_pattern(pattern)
-    except BadPattern:
-        return
-    for text in texts:
-        assert compiled.describes(text) is bool(re.fullmatch(pattern, text)), (pattern, text)
+def test_pattern_that_cannot_be_used_describes_no_name():
+    assert matching("(?=a)b", ["a", "b", "(?=a)b"]) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,8 @@ def test_patterns_describe_what_they_do_in_python(pattern: str, texts: list[str]
         ("(?i:o)rders", "ORDERS", False),
         ("(?s).", "\n", True),
         (".", "\n", False),
-        (r"\x41\u0042\103\.", "ABC.", True),
+        (".", "\xe9", True),
+        (r"\x41\x{42}\103\.", "ABC.", True),
         (r"a{b}", "a{b}", True),
         ("", "", True),
         ("$^", "", True),
@@ -117,14 +121,11 @@ def test_patterns_describe_what_they_do_in_python(pattern: str, texts: list[str]
         ("(|a)b", "b", True),
     ],
 )
-def test_what_patterns_describe(pattern: str, text: str, is_described: bool):
+def test_pattern_describes_what_re2_says(pattern: str, text: str, is_described: bool):
     assert compile_pattern(pattern).describes(text) is is_described
-    assert bool(re.fullmatch(pattern, text)) is is_described
 
 
 @pytest.mark.parametrize("pattern", [".*" * 20 + "x", "(a+)+x", "(a*)*x", "(a|a)*x", "(a?){20}a{20}x"])
-def test_no_pattern_takes_long(pattern: str):
-    """Python would take years over any of these."""
-    began_s = time.process_time()
+def test_pattern_that_python_would_try_for_years_is_matched(pattern: str):
     assert not compile_pattern(pattern).describes("a" * 5000)
-    assert time.process_time() - began_s < 5
+    assert compile_pattern(pattern).describes("a" * 5000 + "x") is not pattern.startswith("(a?)")

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from eagleray.actors import ray_probe
 from eagleray.cli import session
 from tests.support.cli_cluster import NodesOnThread, succeed
 
@@ -15,6 +16,8 @@ def home(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("EAGLERAY_HOME", str(folder))
     monkeypatch.delenv("EAGLERAY_ADDRESS", raising=False)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray_probe, "started_by_ray", lambda: None)
+    monkeypatch.setattr(ray_probe, "running_here", tuple)
     monkeypatch.setenv("COLUMNS", "200")
     return folder
 

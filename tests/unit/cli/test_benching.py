@@ -45,9 +45,35 @@ def test_count_is_not_exceeded(topic, rate):
 
 
 @pytest.mark.usefixtures("cluster")
-def test_topic_is_made_where_it_is_missing():
-    bench("made-for-it", "--partitions", 3)
-    assert json.loads(succeed("topic", "describe", "made-for-it", "--json").stdout)["partitions"][2]
+def test_topic_that_the_bench_made_goes_with_it():
+    assert bench("made-for-it", "--partitions", 3)["transactions"] > 0
+    assert "made-for-it" not in succeed("topic", "list").stdout
+
+
+def ids():
+    return {row["transactional_id"] for row in json.loads(succeed("txn", "list", "--json").stdout)}
+
+
+def test_transactional_ids_of_the_bench_are_forgotten(topic):
+    before = ids()
+    assert bench(topic, "--producers", 7)["transactions"] > 0
+    assert ids() == before
+
+
+def test_producers_of_others_are_not_fenced_by_the_bench(topic, cluster):
+    async def init(session):
+        async with session.cluster.producer(transactional_id=f"{topic}-0"):
+            return await session.cluster.admin.describe_transaction(f"{topic}-0")
+
+    before = cluster.run(init)
+    bench(topic)
+    after = json.loads(succeed("txn", "describe", f"{topic}-0", "--json").stdout)
+    assert after["epoch"] == before.producer.epoch
+
+
+def test_topic_that_was_there_stays(topic):
+    bench(topic)
+    assert topic in succeed("topic", "list").stdout
 
 
 def test_closing_table_is_for_people(topic):

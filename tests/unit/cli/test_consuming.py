@@ -1,13 +1,17 @@
 """`eagleray consume`."""
 
+import asyncio
 import json
 import os
 import signal
+import subprocess
+import time
 
 import pytest
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.cli import consuming
+from eagleray.cli.printing import PipePrinter, StreamPrinter, printer_for
 from tests.support.cli_cluster import fail, invoke, succeed
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -52,6 +56,29 @@ def test_begins_at_the_beginning_whatever_the_group_has(filled):
     assert len(values(filled, "--group", f"{filled}-g", "--from", "beginning")) == 6
 
 
+def test_offset_past_the_end_is_an_error_that_says_the_range(filled):
+    line = fail("consume", filled, "--partition", 0, "--from", 9999)
+    assert (
+        line == f"--from is 9999, which is out of range: {filled}-0 has 0 to 5; choose one of these, beginning or end."
+    )
+    assert values(filled, "--partition", 0, "--from", 5) == []
+
+
+def test_offset_that_one_partition_does_not_have_names_it(filled):
+    line = fail("consume", filled, "--from", 3)
+    assert f"{filled}-1 has 0 to 1" in line
+    assert f"{filled}-0" not in line
+    assert "--partition" in line
+
+
+def test_offset_before_the_beginning_is_an_error(filled, cluster):
+    async def delete(session):
+        await session.cluster.admin.delete_records({TopicPartition(filled, 0): 2})
+
+    cluster.run(delete)
+    assert "has 2 to 5" in fail("consume", filled, "--partition", 0, "--from", 1)
+
+
 def test_bad_start_says_what_was_expected(filled):
     assert "expected beginning, end or an offset" in fail("consume", filled, "--from", "-3")
 
@@ -85,6 +112,32 @@ def test_bad_format_says_what_was_expected(filled, template, expected):
     assert expected in fail("consume", filled, "--format", template)
 
 
+def test_format_takes_the_words_of_kcat(topic, cluster):
+    now_ms = time.time_ns() // 1_000_000
+
+    async def produce(session):
+        async with session.cluster.producer() as producer:
+            sent = {"key": b"k", "partition": 1, "timestamp_ms": now_ms, "headers": [("a", b"1"), ("b", None)]}
+            await producer.send_and_wait(topic, b"\xff", **sent)
+
+    cluster.run(produce)
+    template = '{"%t"}:%p:%o %k=%v/%s %T %h 100%%\\n\\t|'
+    printed = succeed("consume", topic, "--max", 1, "--format", template).stdout_bytes
+    assert printed == b'{"%s"}:1:0 k=\xff/\xff %d a=1,b= 100%%\n\t|' % (topic.encode(), now_ms)
+
+
+@pytest.mark.parametrize("template", ["%k %x", "100% %v", "%v %", "{key} %v"])
+def test_bad_words_of_a_format_list_the_good_ones(filled, template):
+    line = fail("consume", filled, "--format", template)
+    assert f"--format is {template!r}" in line
+    assert template == "{key} %v" or "%t, %p, %o, %k, %v, %s, %T, %h, %%" in line
+
+
+def test_percent_alone_stands_for_itself_beside_fields(filled):
+    options = ("--partition", 0, "--max", 1, "--format", "{value} 100%")
+    assert succeed("consume", filled, *options).stdout == "v0 100%"
+
+
 def test_json_is_one_object_a_line(filled):
     lines = succeed("consume", filled, "--partition", 0, "--max", 2, "--json").stdout.splitlines()
     first, second = map(json.loads, lines)
@@ -104,16 +157,17 @@ def test_json_of_what_is_no_text_is_base64(topic, cluster):
     assert found["headers"] == [{"name": "trace", "value": "7"}]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupt_is_a_normal_end(filled, monkeypatch, number):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupt_says_what_was_read_and_ends_with_the_code_of_the_signal(filled, monkeypatch, number):
     def interrupt(record):
         os.kill(os.getpid(), number)
         return record.value + b"\n"
 
-    monkeypatch.setattr(consuming, "_as_json", interrupt)
-    result = succeed("consume", filled, "--partition", 1, "--json")
+    monkeypatch.setattr(consuming, "as_json", interrupt)
+    result = invoke("consume", filled, "--partition", 1, "--json")
+    assert result.exit_code == 128 + number
     assert result.stdout == "other\n"
-    assert "1 records" in result.stderr
+    assert "1 record of" in result.stderr
 
 
 def test_unknown_topic_says_so_at_once():
@@ -128,15 +182,85 @@ def test_unknown_isolation_is_a_usage_error(filled):
     assert invoke("consume", filled, "--isolation", "snapshot").exit_code == 2
 
 
+def committed(cluster, topic):
+    async def ask(session):
+        consumer = session.cluster.consumer(group=f"{topic}-g")
+        return await consumer.committed(TopicPartition(topic, 0), TopicPartition(topic, 1))
+
+    return {partition.partition: found.offset for partition, found in cluster.run(ask).items()}
+
+
 def test_output_that_fails_commits_nothing(filled, cluster, monkeypatch):
     def fail_to_format(_):
         raise BrokenPipeError
 
-    monkeypatch.setattr(consuming, "_as_json", fail_to_format)
+    monkeypatch.setattr(consuming, "as_json", fail_to_format)
     assert invoke("consume", filled, "--group", f"{filled}-g", "--json", "--max", 1).exit_code != 0
+    assert committed(cluster, filled) == {}
 
-    async def committed(session):
-        consumer = session.cluster.consumer(group=f"{filled}-g")
-        return await consumer.committed(TopicPartition(filled, 0), TopicPartition(filled, 1))
 
-    assert cluster.run(committed) == {}
+def through_pipe(monkeypatch, *reader):
+    """Let `consume` write to a pipe that a process reads."""
+    reading, writing = os.pipe()
+    process = subprocess.Popen(reader, stdin=reading, stdout=subprocess.PIPE)
+    os.close(reading)
+    monkeypatch.setattr(consuming, "printer_for", lambda **_: PipePrinter(writing))
+    return process, writing
+
+
+def test_group_commits_what_the_reader_of_a_pipe_has_taken(topic, cluster, monkeypatch):
+    succeed("produce", topic, "--partition", 0, stdin="".join(f"v{n}\n" for n in range(500)))
+    process, writing = through_pipe(monkeypatch, "head", "-3")
+    result = invoke("consume", topic, "--partition", 0, "--group", f"{topic}-g")
+    os.close(writing)
+    assert process.communicate()[0] == b"v0\nv1\nv2\n"
+    # Silent, as programs in a pipe are.
+    assert (type(result.exception), result.exit_code, result.stderr) == (SystemExit, 1, "")
+    assert committed(cluster, topic) == {0: 3}
+
+
+def test_whole_pipe_is_read_and_committed(filled, cluster, monkeypatch):
+    process, writing = through_pipe(monkeypatch, "cat")
+    result = succeed("consume", filled, "--group", f"{filled}-g", "--timeout", 1)
+    os.close(writing)
+    assert len(process.communicate()[0].splitlines()) == 6
+    assert "6 records" in result.stderr
+    assert committed(cluster, filled) == {0: 5, 1: 1}
+
+
+def test_interrupt_commits_what_was_printed(filled, cluster, monkeypatch):
+    process, writing = through_pipe(monkeypatch, "cat")
+    write_all = PipePrinter._write_all
+
+    async def interrupted(printer, piece):
+        if printer.printed == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(3600)
+        await write_all(printer, piece)
+
+    monkeypatch.setattr(PipePrinter, "_write_all", interrupted)
+    result = invoke("consume", filled, "--partition", 0, "--group", f"{filled}-g")
+    os.close(writing)
+    assert process.communicate()[0] == b"v0\nv1\n"
+    assert result.exit_code == 128 + signal.SIGINT
+    assert "2 records" in result.stderr
+    assert committed(cluster, filled) == {0: 2}
+
+
+def test_record_larger_than_a_pipe_is_printed_whole():
+    reading, writing = os.pipe()
+    process = subprocess.Popen(["wc", "-c"], stdin=reading, stdout=subprocess.PIPE)
+    os.close(reading)
+    asyncio.run(PipePrinter(writing).write([b"x" * 1_000_000, b""]))
+    os.close(writing)
+    assert int(process.communicate()[0]) == 1_000_000
+
+
+def test_pipe_is_exact_for_groups_alone(monkeypatch):
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        monkeypatch.setattr("sys.stdout", stream)
+        kinds = [type(printer_for(is_exact=is_exact)) for is_exact in (True, False)]
+        monkeypatch.undo()
+    os.close(reading)
+    assert kinds == [PipePrinter, StreamPrinter]

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from eagleray.pipelines.connection import ClusterNotReached, whereabouts
+from eagleray.pipelines.connection import ClusterNotReached, location_of
 from tests.support.cli_cluster import fail, succeed
 
 
@@ -14,7 +14,7 @@ def test_the_file_leads_to_the_cluster_without_ray(topic, tmp_path):
     said = succeed("contact", file).stdout
     assert f"wrote {file}" in said
 
-    cluster = whereabouts("default", str(file), str(file)).connect()
+    cluster = location_of("default", str(file), str(file)).connect()
     assert cluster.admin.list_topics()[topic] == 2
 
 
@@ -38,4 +38,4 @@ def test_a_file_that_is_no_contact_says_what_to_do(tmp_path, content):
         file.write_bytes(content)
 
     with pytest.raises(ClusterNotReached, match=r"contact file .* cannot be read.*`eagleray contact FILE`"):
-        whereabouts("default", "auto", str(file))
+        location_of("default", "auto", str(file))

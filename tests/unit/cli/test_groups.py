@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.support.cli_cluster import fail, succeed
+from tests.support.cli_cluster import fail, invoke, succeed
 
 
 @pytest.fixture
@@ -33,7 +33,16 @@ def test_description_shows_the_lag(group, topic):
 
 
 def test_deleted_group_is_forgotten(group):
-    succeed("group", "delete", group)
+    succeed("group", "delete", group, "--yes")
+    assert group not in groups()
+
+
+def test_deletion_is_asked_about(group):
+    refused = invoke("group", "delete", group, stdin="n\n")
+    assert refused.exit_code == 1
+    assert f"Delete group {group} with its offsets in 1 partition?" in refused.stderr
+    assert group in groups()
+    assert f"deleted group {group}" in succeed("group", "delete", group, stdin="y\n").stderr
     assert group not in groups()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.cli import session
-from eagleray.client.admin import AsyncAdmin
+from eagleray.client.admin.admin import AsyncAdmin
 from tests.support.cli_cluster import SETTINGS, NodesOnThread, fail, invoke, succeed
 from tests.support.nodes import THREE_MACHINES
 

@@ -3,15 +3,17 @@
 import fcntl
 import os
 import socket
+import sys
 
 import pytest
 
-from eagleray.cli import background, records
-from eagleray.cli.complaints import Complaint
+from eagleray import cluster_records as records
+from eagleray.cli import background, hosting_commands
+from eagleray.cli.errors import UsageError
 from eagleray.cli.hosting_commands import StartRequest, listen_at
 from eagleray.cli.options import Connection
-from eagleray.cli.records import ClusterRecord
-from tests.support.cli_cluster import eagleray, fail, invoke, succeed
+from eagleray.cluster_records import ClusterRecord
+from tests.support.cli_cluster import fail, invoke, succeed
 
 FREE = ("--listen", "127.0.0.1:0")
 
@@ -32,7 +34,12 @@ def test_bad_address_to_listen_at_says_what_was_expected(tmp_path, listen):
     assert "expected HOST:PORT" in fail("start", "--data-dir", tmp_path, "--listen", listen)
 
 
-def test_what_is_advertised_is_passed_on_to_the_background():
+def test_host_to_listen_at_that_can_have_no_such_name_says_so(tmp_path):
+    line = fail("start", "--data-dir", tmp_path, "--listen", "ü..b:1")
+    assert "cannot listen at ü..b:1 (encoding of hostname failed)" in line
+
+
+def test_advertised_address_is_passed_on_to_the_background():
     request = StartRequest(
         connection=Connection("mine"), listen="0.0.0.0:9092", data_dir="/data", advertise="broker.example.com"
     )
@@ -60,7 +67,7 @@ def test_directory_that_cannot_be_made_says_why(tmp_path):
 
 
 def test_directory_that_cannot_be_written_says_so(tmp_path, monkeypatch):
-    # Whoever may write everywhere would not notice.
+    # A user who may write everywhere would not notice.
     monkeypatch.setattr("os.access", lambda *_: False)
     assert "is not writable" in fail("start", "--data-dir", tmp_path, *FREE)
 
@@ -71,6 +78,26 @@ def test_directory_of_a_running_cluster_is_refused(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert "is in use by a running cluster" in fail("start", "--data-dir", tmp_path, *FREE)
     assert background.locked_by(str(tmp_path)) is None
+
+
+def test_ray_that_is_not_there_advises_how_to_start_and_leaves_nothing(tmp_path):
+    line = fail("start", "--data-dir", tmp_path / "new" / "data", *FREE, "--address", "127.0.0.1:1")
+    assert "no Ray cluster answers at 127.0.0.1:1" in line
+    assert line.endswith("Start Ray there, or leave the address out: then the cluster gets a Ray of its own.")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_directory_that_was_there_stays_where_a_start_fails(tmp_path):
+    fail("start", "--data-dir", tmp_path, *FREE, "--address", "127.0.0.1:1")
+    assert tmp_path.exists()
+
+
+@pytest.mark.parametrize("command", [("start", "--data-dir", "data"), ("status",)])
+@pytest.mark.parametrize("variable", ["EAGLERAY_ADDRESS", "RAY_ADDRESS"])
+def test_bad_address_in_the_environment_is_called_by_its_variable(tmp_path, monkeypatch, variable, command):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(variable, "nonsense")
+    assert fail(*command, *(FREE if command[0] == "start" else ())).startswith(f"{variable} is 'nonsense'; expected")
 
 
 def test_name_of_a_running_cluster_is_refused(tmp_path):
@@ -88,7 +115,7 @@ def test_cluster_that_runs_is_left_alone_where_that_was_asked_for(tmp_path):
     assert result.stdout == "bootstrap.servers=b:2\n"
 
 
-def test_what_is_wrong_is_said_also_where_nothing_runs_yet(tmp_path):
+def test_wrong_argument_is_said_also_where_nothing_runs_yet(tmp_path):
     assert "expected HOST:PORT" in fail("start", "--unless-running", "--data-dir", tmp_path, "--listen", "9092")
 
 
@@ -150,7 +177,8 @@ def test_background_does_what_was_asked_for(tmp_path):
     command = background.command_of(
         request(tmp_path, machines=3, leaders=3, coordinators=1, layout="colocated", settings={"flush": "commit"})
     )
-    assert command[:4] == eagleray("start")
+    # -P: the current directory may have a folder of our name.
+    assert command[:5] == [sys.executable, "-P", "-m", "eagleray", "start"]
     for option, value in {
         "--name": "mine",
         "--data-dir": str(tmp_path),
@@ -169,12 +197,45 @@ def test_background_is_ready_when_the_keeper_says_so(tmp_path):
     assert background.start(request(tmp_path), command) == "1.2.3.4:5"
 
 
+def test_background_passes_on_what_the_keeper_is_doing(tmp_path):
+    (tmp_path / background.LOG_FILE).write_text("starting: of an earlier start\n")
+    script = "echo starting: Ray >&2; echo chatter >&2; echo starting: 8 nodes >&2; echo bootstrap.servers=1.2.3.4:5"
+    said = []
+    assert background.start(request(tmp_path), ["sh", "-c", script], said.append) == "1.2.3.4:5"
+    assert said == ["Ray", "8 nodes"]
+
+
+@pytest.mark.parametrize(
+    ("cores", "options", "is_used", "hints"),
+    [
+        (2, (), False, True),
+        (7, (), False, True),
+        (8, (), False, False),
+        (2, ("--layout", "separate"), False, False),
+        (2, ("--layout", "colocated"), False, False),
+        (2, (), True, False),
+    ],
+)
+def test_small_machine_is_told_of_the_smaller_layout(tmp_path, monkeypatch, cores, options, is_used, hints):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(hosting_commands.background, "start", lambda *_: "1.2.3.4:5")
+    if is_used:
+        (tmp_path / "nodes").mkdir()
+    said = succeed("start", "--data-dir", tmp_path, *FREE, "--detach", *options).stderr
+    assert (f"this machine has {cores} cores: `--layout colocated` halves start-up and memory\n" in said) is hints
+
+
 @pytest.mark.parametrize(
     ("said", "expected"), [("error: no room", "no room"), ("Traceback", "the cluster did not start; {log} says why.")]
 )
 def test_background_that_fails_says_why(tmp_path, said, expected):
     log = tmp_path / background.LOG_FILE
     log.write_text("error: of an earlier start\n")
-    with pytest.raises(Complaint) as raised:
+    with pytest.raises(UsageError) as raised:
         background.start(request(tmp_path), ["sh", "-c", f"echo '{said}' >&2; exit 1"])
     assert str(raised.value) == expected.format(log=log)
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_empty_data_directory_is_refused(text):
+    assert "--data-dir is empty" in fail("start", "--data-dir", text)

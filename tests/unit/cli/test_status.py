@@ -7,10 +7,15 @@ import sys
 
 import pytest
 
-from eagleray.cli import records, session
-from eagleray.cli.complaints import Complaint
-from eagleray.cli.options import Connection
-from eagleray.cli.records import ClusterRecord
+from eagleray import cluster_records as records
+from eagleray.actors.machines import QUORUM
+from eagleray.cli import session
+from eagleray.cli.errors import UsageError, line_for
+from eagleray.cli.streams import ClosedStdout, StdoutClosed
+from eagleray.client import errors
+from eagleray.cluster_records import ClusterRecord
+from eagleray.location import COMMAND
+from eagleray.protocol.errors import ErrorCode
 from tests.support.cli_cluster import SessionWithoutRay, fail, invoke, run_process, succeed
 
 
@@ -34,6 +39,20 @@ def test_node_that_does_not_answer_is_shown_without_its_address(cluster, monkeyp
     (node,) = json.loads(succeed("status", "--json").stdout)["nodes"]
     assert (node["pid"], node["port"], node["registered"]) == (None, None, False)
     assert "no" in succeed("status").stdout
+
+
+@pytest.mark.usefixtures("cluster")
+def test_status_and_node_list_agree_on_machines_that_drain_takes():
+    status = {node["node_id"]: node["machine"] for node in json.loads(succeed("status", "--json").stdout)["nodes"]}
+    listed = {node["node_id"]: node["machine"] for node in json.loads(succeed("node", "list", "--json").stdout)}
+    assert status == listed == {0: "127.0.0.1", 1: "127.0.0.1"}
+    assert "127.0.0.1" in succeed("node", "list").stdout
+    line = fail("node", "drain", "127.0.0.1")
+    assert line.startswith("machine 127.0.0.1 is the only one")
+    # It cannot have another, as `one_more` says.
+    assert f"--machines {QUORUM}` and another data directory" in line
+    assert "node add" not in line
+    assert "machine 127.0.0.1 may have partitions again" in succeed("node", "undrain", "127.0.0.1").stderr
 
 
 # No cluster
@@ -64,7 +83,9 @@ def test_without_a_cluster_every_command_says_how_to_start_one(command):
 
 
 def test_address_where_nobody_listens_says_so_at_once():
-    assert "no Ray cluster answers at 127.0.0.1:1" in fail("status", "--address", "127.0.0.1:1")
+    line = fail("status", "--address", "127.0.0.1:1")
+    assert "no Ray cluster answers at 127.0.0.1:1" in line
+    assert line.endswith(COMMAND.advice)
 
 
 @pytest.mark.parametrize(("address", "said"), [(None, "Ray did not start"), ("auto", "cannot join the Ray cluster")])
@@ -73,7 +94,7 @@ def test_ray_that_fails_is_one_line(monkeypatch, address, said):
         raise Exception("timed out")  # noqa: TRY002 - as Ray does it
 
     monkeypatch.setattr(session, "join_ray", fail_to_join)
-    with pytest.raises(Complaint, match=f"{said}.*timed out"), session.joined_ray(address):
+    with pytest.raises(UsageError, match=f"{said}.*timed out"), session.joined_ray(address):
         pass
 
 
@@ -91,10 +112,24 @@ def test_bad_name_says_what_was_expected():
 # Records of clusters
 
 
-def test_cluster_is_found_by_its_name():
-    records.save(ClusterRecord("mine", "10.0.0.1:6379", "/data", "10.0.0.1:9092"))
-    assert records.address_of(Connection("mine")) == "10.0.0.1:6379"
-    assert records.address_of(Connection("mine", "other:1")) == "other:1"
+@pytest.mark.parametrize("command", [("status",), ("stop",), ("topic", "list")])
+def test_command_that_may_mean_two_clusters_lists_them(command):
+    keeper = {"keeper_pid": os.getpid(), "keeper_started": records.started_at(os.getpid())}
+    records.save(ClusterRecord("a", "127.0.0.1:1", "/data", "b:2", **keeper))
+    records.save(ClusterRecord("b", "127.0.0.1:2", "/data", "b:2", **keeper))
+    line = fail(*command)
+    assert "a (--name a --address 127.0.0.1:1), b (--name b --address 127.0.0.1:2)" in line
+    assert "eagleray.start()" not in line
+
+
+def test_only_cluster_is_stopped_without_its_name():
+    program = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); print(flush=True); signal.sigwait([15])"
+    keeper = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    keeper.stdout.readline()
+    records.save(ClusterRecord("mine", "a:1", "/data", "b:2", "", keeper.pid, records.started_at(keeper.pid)))
+    assert "stopped cluster mine" in succeed("stop").stderr
+    assert keeper.wait() == 0
+    keeper.stdout.close()
 
 
 def test_record_is_forgotten_with_its_keeper(home):
@@ -127,7 +162,9 @@ def test_keeper_is_asked_to_end_and_waited_for():
 
 
 @pytest.mark.usefixtures("cluster")
-def test_cluster_that_nobody_keeps_is_stopped_by_its_session():
+def test_cluster_that_nobody_keeps_is_stopped_by_its_session(monkeypatch):
+    monkeypatch.setattr(SessionWithoutRay, "ray_address", "a:1")
+    monkeypatch.setattr(SessionWithoutRay, "stopped", [])
     records.save(ClusterRecord("alone", "a:1", "/data", "b:2"))
     succeed("stop", "--name", "alone")
     assert SessionWithoutRay.stopped == ["alone"]
@@ -204,11 +241,11 @@ def test_module_runs_as_a_program_and_says_so_on_the_right_stream(home):
     ended = run_process("topic", "list", "--json", environment=environment)
     assert ended.returncode == 1
     assert ended.stdout == b""
-    assert ended.stderr.startswith(b"error: no Eagleray cluster")
+    assert ended.stderr.startswith(b"error: there is no Eagleray cluster")
     assert ended.stderr.count(b"\n") == 1
 
 
-def test_what_others_write_to_the_standard_output_goes_elsewhere():
+def test_output_of_other_libraries_goes_elsewhere():
     program = (
         "import os, sys; from eagleray.cli.app import keep_stdout; keep_stdout();"
         "os.write(1, b'chatter'); os.system('echo more chatter'); print('ours')"
@@ -216,3 +253,42 @@ def test_what_others_write_to_the_standard_output_goes_elsewhere():
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert ended.stdout == b"ours\n"
     assert b"more chatter" in ended.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["--version", "--help", "topic list"])
+def test_closed_streams_are_no_traceback(closed, command, home):
+    environment = {**os.environ, "EAGLERAY_HOME": str(home)}
+    line = f"exec {sys.executable} -m eagleray {command} {closed}"
+    ended = subprocess.run(["bash", "-c", line], env=environment, capture_output=True, check=False)
+    is_printed = command.startswith("--") and ">&-" not in closed.split()
+    assert ended.returncode == (0 if is_printed else 1), ended.stderr
+    assert b"Traceback" not in ended.stderr
+    if command.startswith("--") and not is_printed and "2>&-" not in closed:
+        assert ended.stderr.startswith(b"error: the standard output is closed")
+
+
+def test_closed_output_refuses_text_and_bytes():
+    for stream in (ClosedStdout(), ClosedStdout().buffer):
+        with pytest.raises(StdoutClosed) as refused:
+            stream.write("anything")
+        assert "the standard output is closed" in line_for(refused.value)
+
+
+# Errors
+
+
+def all_errors(kind=errors.EaglerayError):
+    return {kind}.union(*(all_errors(each) for each in kind.__subclasses__()))
+
+
+@pytest.mark.parametrize("kind", sorted(all_errors(), key=lambda kind: kind.__name__))
+def test_error_on_the_command_line_advises_commands(kind):
+    line = line_for(kind("something was wrong.", ErrorCode.UNKNOWN_SERVER_ERROR))
+    assert line.startswith("something was wrong. [UNKNOWN_SERVER_ERROR]")
+    for python in ("admin.", "await", "init", "auto.offset.reset", "this client", "new one", "()"):
+        assert python not in line
+
+
+def test_message_that_names_a_command_gets_no_other_advice():
+    assert line_for(errors.TopicNotFound("`eagleray topic list` shows them.")) == "`eagleray topic list` shows them."

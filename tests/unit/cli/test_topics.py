@@ -123,3 +123,9 @@ def test_deleting_an_unknown_topic_says_so():
 )
 def test_change_that_cannot_be_says_what_to_write(topic, change):
     assert "retention.ms" in fail("topic", "alter", topic, *change)
+
+
+@pytest.mark.parametrize("count", ["99999999999999999999", str(2**31)])
+def test_count_of_partitions_that_no_message_can_hold_is_one_line(count):
+    assert count in fail("topic", "create", "too-many", "--partitions", count)
+    assert "too-many" not in names()

@@ -6,13 +6,16 @@ import msgspec
 import pytest
 
 from eagleray.broker.controller.events import CreateTopics, DeleteTopics, TopicResult, TopicsAnswered
-from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import Produce, TransactionVerified
-from eagleray.client.admin import AsyncAdmin
-from eagleray.client.calls import Patience
+from eagleray.client.admin.admin import AsyncAdmin
+from eagleray.client.calls import RetryPolicy
 from eagleray.client.errors import (
     GroupNotFound,
+    InvalidArgument,
     InvalidConfig,
+    NodeUnreachable,
     NotConnected,
     ProducerFenced,
     RefusedError,
@@ -51,7 +54,7 @@ def test_a_topic_is_there_to_use_when_creating_it_returns():
     in_world(main)
 
 
-def test_what_cannot_be_is_refused_by_name():
+def test_impossible_request_is_refused_by_name():
     async def main(world, runtime):
         admin = AsyncAdmin(runtime)
         assert isinstance(await outcome(admin.create_topic("orders")), TopicExists)
@@ -60,6 +63,78 @@ def test_what_cannot_be_is_refused_by_name():
         assert isinstance(await outcome(admin.grow_topic("orders", 1)), RefusedError)
         for call in (admin.describe_topic("nothing"), admin.describe_configs("nothing")):
             assert isinstance(await outcome(call), TopicNotFound)
+
+    in_world(main)
+
+
+def test_unknown_topic_and_group_are_not_found_at_once():
+    async def main(world, runtime):
+        admin, nothing = AsyncAdmin(runtime), TopicPartition("nothing", 0)
+        calls = {
+            TopicNotFound: (
+                admin.delete_topic("nothing"),
+                admin.grow_topic("nothing", 5),
+                admin.alter_topic("nothing", {"retention.ms": 1}),
+                admin.delete_records({nothing: 5}),
+                admin.delete_records({TopicPartition("orders", 99): 5}),
+                admin.list_offsets({nothing: -1}),
+            ),
+            GroupNotFound: (
+                admin.describe_group("nothing"),
+                admin.delete_group("nothing"),
+                admin.delete_group_offsets("nothing", ORDERS[0]),
+            ),
+        }
+        for expected, unknown in calls.items():
+            for call in unknown:
+                began_ms = runtime.now_ms()
+                assert isinstance(await outcome(call), expected)
+                assert runtime.now_ms() - began_ms < RetryPolicy().total_ms / 10, "nothing was waited for"
+
+    in_world(main)
+
+
+def test_wrong_types_are_refused_before_anything_is_sent():
+    async def main(world, runtime):
+        admin = AsyncAdmin(runtime)
+        world.network.plan(CreateTopics, Fate.REQUEST_LOST)
+        calls = (
+            admin.create_topic(5),
+            admin.create_topic("x", partitions="3"),
+            admin.create_topic("x", replication_factor="3"),
+            admin.create_topic("x", configs={"retention.ms": [1]}),
+            admin.grow_topic("orders", "9"),
+            admin.alter_topic("orders", {"retention.ms": [1]}),
+            admin.delete_topic(5),
+            admin.describe_topic(5),
+            admin.describe_configs(5),
+            admin.delete_records({ORDERS[0]: "5"}),
+            admin.delete_records({ORDERS[0]: 5}, timeout_ms="1"),
+            admin.list_offsets({ORDERS[0]: "5"}),
+            admin.describe_group(5),
+            admin.alter_group_offsets("g", {ORDERS[0]: "5"}),
+            admin.delete_group_offsets("g", "orders-0"),
+            admin.delete_group(5),
+            admin.list_transactions(states=["nonsense"]),
+            admin.describe_transaction(5),
+            admin.abort_transaction(5),
+            admin.find_hanging(older_than_ms="1"),
+            admin.reassign_partitions({ORDERS[0]: ["0"]}),
+            admin.list_reassignments("orders-0"),
+            admin.elect_leaders("orders-0"),
+            admin.drain_node(2.5),
+            admin.kept_by(None),
+        )
+        for call in calls:
+            assert isinstance(await outcome(call), InvalidArgument), call.__qualname__
+        # The fault that waits for a request is still there.
+        await admin.create_topic(
+            "x", partitions=2, configs={"retention.ms": 1000, "unclean.leader.election.enable": False}
+        )
+        assert (await admin.describe_topic("x")).configs == {
+            "retention.ms": "1000",
+            "unclean.leader.election.enable": "false",
+        }
 
     in_world(main)
 
@@ -77,14 +152,26 @@ def test_creating_and_deleting_are_repeated_without_an_answer(fate: Fate):
     in_world(main)
 
 
-def test_a_cluster_without_a_controller_is_named_after_the_patience_is_over():
+def test_a_cluster_without_a_controller_is_named_after_the_last_retry():
     async def main(world, runtime):
         world.kill(CONTROLLER)
-        admin = AsyncAdmin(runtime, Patience(total_ms=500))
+        admin = AsyncAdmin(runtime, RetryPolicy(total_ms=500))
         error = await outcome(admin.create_topic("new"))
         assert isinstance(error, NotConnected)
         assert "creating topic 'new'" in str(error)
         assert world.loop.time() < 1
+
+    in_world(main)
+
+
+def test_node_whose_port_cannot_be_reached_is_named_with_it_after_the_patience_is_over():
+    async def main(world, runtime):
+        world.kill(CONTROLLER)
+        why = "node 0 runs, but cannot be reached at 192.0.2.1:9093 from here (refused)"
+        world.why_unreachable = {CONTROLLER: why}.get
+        error = await outcome(AsyncAdmin(runtime, RetryPolicy(total_ms=500)).create_topic("new"))
+        assert type(error) is NodeUnreachable
+        assert str(error).startswith(f"creating topic 'new': {why}. Open the port")
 
     in_world(main)
 
@@ -173,6 +260,31 @@ def test_records_are_deleted_before_an_offset():
         assert await admin.delete_records({ORDERS[0]: -1}) == {ORDERS[0]: 5}
         assert (await admin.list_offsets({ORDERS[0]: -1}))[ORDERS[0]].offset == 5
         await producer.close()
+
+    in_world(main)
+
+
+def test_offsets_are_listed_at_both_isolation_levels():
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        producer.begin()
+        await (await producer.send("orders", b"open", partition=0))
+        admin, end = AsyncAdmin(runtime), {ORDERS[0]: -1}
+        assert (await admin.list_offsets(end))[ORDERS[0]].offset == 1
+        assert (await admin.list_offsets(end, isolation="read_uncommitted"))[ORDERS[0]].offset == 1
+        assert (await admin.list_offsets(end, isolation="read_committed"))[ORDERS[0]].offset == 0
+        await producer.abort()
+        await producer.close()
+
+    in_world(main)
+
+
+@pytest.mark.parametrize("isolation", ["committed", 1, Isolation.READ_COMMITTED, None])
+def test_isolation_that_is_none_is_refused(isolation: object):
+    async def main(world, runtime):
+        refused = await outcome(AsyncAdmin(runtime).list_offsets({ORDERS[0]: -1}, isolation))
+        assert isinstance(refused, InvalidConfig)
+        assert "has to be one of 'read_committed', 'read_uncommitted'" in refused.message
 
     in_world(main)
 
@@ -292,7 +404,7 @@ def test_questions_wait_for_a_coordinator_that_restarts():
     in_world(main)
 
 
-def test_what_the_controller_says_about_a_topic_reaches_the_application():
+def test_controllers_word_about_a_topic_reaches_the_application():
     async def main(world, runtime):
         admin = AsyncAdmin(runtime)
         with pytest.raises(TopicRefused, match=r"not/legal.*nothing was changed"):

@@ -1,5 +1,6 @@
 """Transactions with many writers: exactly what the driver names is committed, once for each tag."""
 
+import asyncio
 import pickle
 
 import pytest
@@ -7,7 +8,16 @@ import pytest
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.transactions.events import BeginBranched, EndBranched, OpenBranch
 from eagleray.client.cluster import AsyncCluster
-from eagleray.client.errors import DeliveryTimeout, FatalError, InvalidTransactionState, RefusedError
+from eagleray.client.errors import (
+    ClientClosed,
+    DeliveryTimeout,
+    FatalError,
+    InvalidArgument,
+    InvalidTransactionState,
+    NotEnded,
+    RefusedError,
+    TopicNotFound,
+)
 from tests.support.client_helpers import INVOICES, ORDERS, outcome, settled
 from tests.support.client_world import COORDINATOR, Fate, in_world
 
@@ -116,6 +126,20 @@ def test_offsets_are_committed_with_the_branches():
     in_world(main)
 
 
+@pytest.mark.parametrize(("offsets", "group"), [({INVOICES[0]: 7}, 7), ([1], "job"), ({INVOICES[0]: "7"}, "job")])
+def test_offsets_of_a_wrong_type_keep_the_branches_from_being_committed(offsets, group):
+    async def main(world, runtime):
+        cluster = AsyncCluster(runtime)
+        async with await cluster.begin("job-7", tag="batch-12") as transaction:
+            sealed = await attempt(cluster, transaction.branch(), b"gone")
+            committing = transaction.commit([sealed], offsets=offsets, group=group)
+            assert isinstance(await outcome(committing), InvalidArgument)
+            await transaction.abort()
+        assert [request.commit for request in world.asked(EndBranched)] == [False]
+
+    in_world(main)
+
+
 def test_aborting_ends_every_branch():
     async def main(world, runtime):
         cluster = AsyncCluster(runtime)
@@ -128,6 +152,33 @@ def test_aborting_ends_every_branch():
         assert world.committed("orders") == []
         described = await cluster.admin.describe_topic("orders")
         assert described.partitions[0].undecided == 0
+
+    in_world(main)
+
+
+async def leave_block(cluster: AsyncCluster, tag: str = "batch-12") -> None:
+    async with await cluster.begin("job-7", tag=tag) as transaction:
+        if not transaction.already_committed:
+            await attempt(cluster, transaction.branch(), b"gone")
+
+
+def test_block_without_commit_or_abort_aborts_and_says_what_to_call():
+    async def main(world, runtime):
+        cluster = AsyncCluster(runtime)
+        with pytest.raises(NotEnded, match=r"'batch-12'.*commit\(\).*abort\(\)"):
+            await leave_block(cluster)
+        assert [request.commit for request in world.asked(EndBranched)] == [False]
+        await settled()
+        assert world.committed("orders") == []
+
+    in_world(main)
+
+
+def test_block_of_a_tag_that_was_committed_passes():
+    async def main(world, runtime):
+        cluster = AsyncCluster(runtime)
+        await (await cluster.begin("job-7", tag="batch-12")).commit()
+        await leave_block(cluster)
 
     in_world(main)
 
@@ -187,6 +238,77 @@ def test_nothing_can_be_sent_into_a_sealed_branch():
         assert await writer.seal() == first
         await writer.close()
         await transaction.commit([first])
+
+    in_world(main)
+
+
+def test_branch_that_is_being_sealed_takes_no_more_records():
+    async def main(world, runtime):
+        cluster = AsyncCluster(runtime)
+        transaction = await cluster.begin("job-7", tag="batch-12")
+        writer = await cluster.join(transaction.branch())
+        leader = world.image.leader_of(ORDERS[0])
+        world.kill(leader)
+        await writer.send("orders", b"one", partition=0)
+        sealing = asyncio.ensure_future(writer.seal())
+        await asyncio.sleep(0)
+        assert isinstance(await outcome(writer.send("orders", b"late", partition=0)), InvalidTransactionState)
+        world.start(leader)
+        sealed = await sealing
+        assert writer.sender.unresolved == 0
+        await writer.close()
+        await transaction.commit([sealed])
+        await settled()
+        assert world.committed("orders") == [b"one"]
+
+    in_world(main)
+
+
+def test_record_that_fails_while_its_branch_is_being_sealed_fails_every_seal():
+    async def main(world, runtime):
+        cluster = AsyncCluster(runtime)
+        transaction = await cluster.begin("job-7", tag="batch-12")
+        writer = await cluster.join(transaction.branch(), max_block_ms=500)
+        await writer.send("nothing", b"lost")
+        seals = [outcome(writer.seal()), outcome(writer.seal())]
+        assert [type(error) for error in await asyncio.gather(*seals)] == [TopicNotFound, TopicNotFound]
+        assert isinstance(await outcome(writer.seal()), TopicNotFound)
+        assert isinstance(await outcome(writer.send("orders", b"more")), TopicNotFound)
+        await writer.close()
+        await transaction.abort()
+
+    in_world(main)
+
+
+def test_seal_that_was_given_up_may_be_called_again():
+    async def main(world, runtime):
+        cluster = AsyncCluster(runtime)
+        transaction = await cluster.begin("job-7", tag="batch-12")
+        writer = await cluster.join(transaction.branch())
+        leader = world.image.leader_of(ORDERS[0])
+        world.kill(leader)
+        await writer.send("orders", b"one", partition=0)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(writer.seal(), 1)
+        assert isinstance(await outcome(writer.send("orders", b"late", partition=0)), InvalidTransactionState)
+        world.start(leader)
+        await transaction.commit([await writer.seal()])
+        await writer.close()
+        await settled()
+        assert world.committed("orders") == [b"one"]
+
+    in_world(main)
+
+
+def test_branch_writer_that_is_closed_cannot_be_sealed():
+    async def main(world, runtime):
+        cluster = AsyncCluster(runtime)
+        transaction = await cluster.begin("job-7", tag="batch-12")
+        writer = await cluster.join(transaction.branch())
+        await writer.send("orders", b"gone", partition=0)
+        await writer.close()
+        assert isinstance(await outcome(writer.seal()), ClientClosed)
+        await transaction.abort()
 
     in_world(main)
 

@@ -20,7 +20,7 @@ def test_keywords_win_over_the_mapping():
 def test_an_unknown_key_names_the_nearest():
     with pytest.raises(InvalidConfig, match=r"'linger\.sm'.*did you mean linger\.ms"):
         ProducerConfig.make({"linger.sm": 5})
-    with pytest.raises(InvalidConfig, match=r"'isolation'.*did you mean isolation\.level"):
+    with pytest.raises(InvalidConfig, match=r"'isolation'.*did you mean isolation_level"):
         ConsumerConfig.make(isolation="read_committed")
 
 
@@ -85,3 +85,13 @@ def test_the_table_knows_defaults_and_ranges():
 
 def test_no_meaning_is_left_from_a_setting_that_is_gone():
     assert set(MEANINGS) == set(ProducerConfig.__struct_fields__) | set(ConsumerConfig.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [(ProducerConfig, "transactional_id"), (ConsumerConfig, "group_id"), (ConsumerConfig, "group_instance_id")],
+)
+def test_name_that_utf8_has_no_bytes_for_is_refused(config, name):
+    settings = {"group_id": "g", name: "\udcff"} if config is ConsumerConfig else {name: "\udcff"}
+    with pytest.raises(InvalidConfig, match="can be written as UTF-8"):
+        config.make(settings)

@@ -9,20 +9,21 @@ from eagleray.broker.groups.events import CommitOffsets, FetchOffsets
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import Fetch, Fetched, FetchedPartition, ListOffset
-from eagleray.client.admin import AsyncAdmin
+from eagleray.client.admin.admin import AsyncAdmin
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.config import ConsumerConfig
-from eagleray.client.consumer import AsyncConsumer
+from eagleray.client.consumer.consumer import AsyncConsumer
+from eagleray.client.consumer.fetched_batches import unpack
 from eagleray.client.errors import (
     ClientClosed,
     CorruptRecords,
+    InvalidArgument,
     InvalidConfig,
     NoOffset,
     OffsetOutOfRange,
     RefusedError,
     TopicNotFound,
 )
-from eagleray.client.fetched import unpack
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, build_batch
 from tests.support.client_helpers import (
@@ -557,7 +558,7 @@ def test_calls_that_make_no_sense_are_refused():
         consumer = await a_consumer(runtime, ORDERS[0])
         with pytest.raises(TopicNotFound, match="orders-1"):
             consumer.seek(ORDERS[1], 0)
-        with pytest.raises(RefusedError, match="below zero"):
+        with pytest.raises(RefusedError, match="offset is -1; expected a whole number from 0"):
             consumer.seek(ORDERS[0], -1)
         assert isinstance(await outcome(consumer.commit()), InvalidConfig)
         assert isinstance(await outcome(consumer.committed()), InvalidConfig)
@@ -591,6 +592,20 @@ def test_the_group_of_a_consumer_goes_into_transactions():
         await producer.commit()
         assert (await consumer.committed())[ORDERS[0]].offset == 1
         await producer.close()
+        await consumer.close()
+
+    in_world(main)
+
+
+@pytest.mark.parametrize("partitions", ["orders", ["orders"], [("orders", 0)], [TopicPartition("orders", "0")], None])
+def test_assignment_of_what_is_no_partition_is_refused(partitions):
+    async def main(world, runtime):
+        consumer = await a_consumer(runtime)
+        with pytest.raises(InvalidArgument):
+            consumer.assign(partitions)
+        for ask in (consumer.end_offsets, consumer.beginning_offsets, consumer.position):
+            assert isinstance(await outcome(ask(("orders", 0))), InvalidArgument)
+        assert isinstance(await outcome(consumer.offsets_for_times({("orders", 0): 5})), InvalidArgument)
         await consumer.close()
 
     in_world(main)

@@ -15,6 +15,7 @@ from eagleray.client.errors import (
     TransactionAborted,
     error_for,
 )
+from eagleray.client.producer.transaction_states import State
 from eagleray.protocol.errors import ErrorCode, ErrorKind
 
 CODES = [code for code in ErrorCode if code is not ErrorCode.NONE]
@@ -66,3 +67,8 @@ def test_what_the_broker_says_is_part_of_the_message():
     assert "sequence 7 after 5" in str(
         error_for(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "writing", "sequence 7 after 5")
     )
+
+
+@pytest.mark.parametrize("text", [*(kind.advice for kind in EXCEPTIONS), *(state.value for state in State)], ids=str)
+def test_advice_fits_callers_without_a_loop(text: str):
+    assert "await " not in text

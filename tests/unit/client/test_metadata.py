@@ -12,7 +12,7 @@ from eagleray.broker.controller.events import (
     TopicsAnswered,
 )
 from eagleray.broker.controller.image import EMPTY_IMAGE
-from eagleray.client.admin import AsyncAdmin
+from eagleray.client.admin.admin import AsyncAdmin
 from eagleray.client.errors import NotConnected, TopicNotFound
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode

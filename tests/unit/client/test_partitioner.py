@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
 
-from eagleray.client.partitioner import StickyPartition, murmur2, partition_for_key
+from eagleray.client.producer.partitioner import StickyPartition, murmur2, partition_for_key
 
 
 @pytest.mark.parametrize(

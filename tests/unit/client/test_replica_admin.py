@@ -13,8 +13,8 @@ from eagleray.broker.controller.events import (
     ReassignPartitions,
 )
 from eagleray.broker.identities import TopicPartition
-from eagleray.client.admin import AsyncAdmin
-from eagleray.client.calls import Patience
+from eagleray.client.admin.admin import AsyncAdmin
+from eagleray.client.calls import RetryPolicy
 from eagleray.client.errors import NotConnected, ReplicasRefused, RequestTimedOut
 from eagleray.protocol.errors import ErrorCode
 from tests.support.client_helpers import ORDERS, outcome
@@ -95,7 +95,7 @@ def test_nodes_are_listed_with_what_they_keep():
 
 def test_an_election_that_nobody_needs_is_none_and_one_that_takes_too_long_is_told():
     async def main(world, runtime):
-        admin = AsyncAdmin(runtime, Patience(total_ms=500))
+        admin = AsyncAdmin(runtime, RetryPolicy(total_ms=500))
         assert await admin.elect_leaders() == []
         assert await admin.elect_leaders(FIRST) == []
         assert await admin.elect_leaders(FIRST, unclean=True) == []
@@ -119,7 +119,8 @@ def test_an_election_that_nobody_needs_is_none_and_one_that_takes_too_long_is_to
 
 def test_a_controller_that_is_busy_is_asked_again_and_one_that_is_gone_is_named():
     async def main(world, runtime):
-        admin, ask, refusals = AsyncAdmin(runtime, Patience(total_ms=500)), runtime.ask, [ErrorCode.NOT_CONTROLLER] * 2
+        admin, ask = AsyncAdmin(runtime, RetryPolicy(total_ms=500)), runtime.ask
+        refusals = [ErrorCode.NOT_CONTROLLER] * 2
 
         def busy(node_id, on_reply, kind, *fields):
             if kind is ElectLeaders and refusals:

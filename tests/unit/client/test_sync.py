@@ -18,12 +18,13 @@ from eagleray.client.errors import (
     ForkedClient,
     InvalidTransactionState,
     MessageTooLarge,
+    NotEnded,
     ReplicasRefused,
     TopicNotFound,
 )
 from eagleray.client.loop_thread import LoopThread
-from eagleray.client.sync import SyncCluster
-from eagleray.client.sync_producer import Producer
+from eagleray.client.producer.sync_producer import Producer
+from eagleray.client.sync_cluster import SyncCluster
 from tests.support.client_helpers import ORDERS
 from tests.support.client_world import ClientWorld, Fate
 
@@ -134,9 +135,10 @@ def test_flush_waits_for_a_record_that_waits_for_its_topic(background: Backgroun
         assert future.result(0).offset == 0
 
 
-def test_what_is_wrong_with_a_record_is_in_its_future(background: Background):
+def test_what_is_wrong_with_a_record_is_raised_and_what_becomes_of_it_is_in_its_delivery(background: Background):
     with background.cluster.producer(max_request_size=1000, max_block_ms=50) as producer:
-        assert isinstance(producer.send("orders", bytes(2000)).exception(WAIT_SECONDS), MessageTooLarge)
+        with pytest.raises(MessageTooLarge):
+            producer.send("orders", bytes(2000))
         assert isinstance(producer.send("nothing", b"x").exception(WAIT_SECONDS), TopicNotFound)
         assert producer.send("orders", b"fine").result(WAIT_SECONDS).offset == 0
         with pytest.raises(TypeError, match="bytes"):
@@ -179,6 +181,21 @@ def test_admin_and_branches(background: Background):
         assert [record.value for record in consumer.poll(10_000)] == [b"branch"]
 
 
+def leave_block(cluster: SyncCluster, tag: str) -> None:
+    with cluster.begin("job", tag=tag) as transaction:
+        transaction.branch()
+
+
+def test_block_of_many_writers_without_commit_or_abort_aborts_and_raises(background: Background):
+    with pytest.raises(NotEnded, match=r"commit\(\)") as raised:
+        leave_block(background.cluster, "one")
+    assert "await" not in str(raised.value)
+    again = background.cluster.begin("job", tag="one")
+    assert not again.already_committed
+    again.commit()
+    leave_block(background.cluster, "one")
+
+
 def test_admin_of_replicas(background: Background):
     admin = background.cluster.admin
     assert [node.node_id for node in admin.list_nodes()] == [0, 1, 2, 3, 4]
@@ -214,6 +231,32 @@ def test_iterating_commits_only_what_was_yielded(background: Background):
         consumer.resume(ORDERS[0])
         assert next(iter(consumer)).offset == 9
         assert consumer.end_offsets(ORDERS[0]) == {ORDERS[0]: 10}
+
+
+def test_automatic_commits_are_not_ahead_of_what_was_yielded(background: Background):
+    with background.cluster.producer() as producer:
+        for number in range(100):
+            producer.send("orders", str(number), partition=0)
+    settings = {"group": "readers", "enable_auto_commit": True, "auto_commit_interval_ms": 1}
+    consumer = background.cluster.consumer("orders", **settings)
+    crossings = []
+    real = consumer._thread.run
+    consumer._thread.run = lambda work, *rest: (crossings.append(work), real(work, *rest))[1]
+    for record in consumer:
+        if record.offset == 70:
+            break
+    consumer.close()
+    assert len(crossings) < 20, "records do not cross to the thread one by one"
+    with background.cluster.consumer(group="readers") as reader:
+        assert reader.committed(ORDERS[0])[ORDERS[0]].offset == 71
+
+
+def test_consumer_that_is_dropped_leaves_its_group(background: Background):
+    holder = [background.cluster.consumer("orders", group="readers")]
+    with pytest.warns(ResourceWarning, match="without close"):
+        drop(holder)
+    with background.cluster.consumer("orders", group="readers") as consumer:
+        assert consumer.assignment() == set(ORDERS)
 
 
 def test_closing_again_does_nothing_and_using_what_is_closed_is_an_error(background: Background):

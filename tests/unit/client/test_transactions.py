@@ -5,27 +5,29 @@ from collections.abc import Awaitable
 
 import pytest
 
-from eagleray.broker.groups.events import CommitTransactionOffsets
+from eagleray.broker.groups.events import CommitTransactionOffsets, OffsetsCommitted
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.partitions.events import Produce
 from eagleray.broker.transactions.events import EndTransaction, InitProducerId, Reply
-from eagleray.client.calls import Patience
+from eagleray.client.calls import RetryPolicy
 from eagleray.client.errors import (
     AbortableError,
     ClientClosed,
     CoordinatorUnavailable,
     DeliveryTimeout,
     FatalError,
+    InvalidArgument,
     InvalidTransactionState,
+    MessageTooLarge,
     NotConnected,
     ProducerFenced,
     TransactionAborted,
     TransactionTimedOut,
 )
 from eagleray.client.lookups import fetch_offsets
-from eagleray.client.producer import AsyncProducer
-from eagleray.client.transaction_states import State
-from eagleray.client.types import OffsetAndMetadata
+from eagleray.client.producer.producer import AsyncProducer
+from eagleray.client.producer.transaction_states import State
+from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from eagleray.protocol.errors import ErrorCode
 from tests.support.client_helpers import (
     INVOICES,
@@ -204,7 +206,7 @@ def test_a_late_answer_to_an_earlier_commit_is_not_taken_for_the_next_one():
     in_world(main)
 
 
-def test_who_gives_up_waiting_for_a_commit_may_ask_again():
+def test_caller_that_gives_up_waiting_for_a_commit_may_ask_again():
     async def main(world, runtime):
         producer = await a_transactional(runtime)
         producer.begin()
@@ -226,7 +228,7 @@ def test_who_gives_up_waiting_for_a_commit_may_ask_again():
 
 
 async def offsets_of(runtime, group: str):
-    return await fetch_offsets(runtime, group, None, Patience())
+    return await fetch_offsets(runtime, group, None, RetryPolicy())
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -310,6 +312,115 @@ def test_offsets_that_a_group_refuses_fail_the_transaction_and_the_producer_goes
     in_world(main)
 
 
+WRONG_OFFSETS = [
+    ({INVOICES[0]: 7}, None),
+    ({INVOICES[0]: 7}, 7),
+    ({INVOICES[0]: 7}, ""),
+    ({INVOICES[0]: 7}, ConsumerGroupMetadata("readers", "3")),
+    ({INVOICES[0]: 7}, ConsumerGroupMetadata("readers", 3, 4)),
+    ({INVOICES[0]: 7}, ConsumerGroupMetadata("readers", 3, "member", 7)),
+    ([1], "readers"),
+    (None, "readers"),
+    ({"invoices": 7}, "readers"),
+    ({INVOICES[0]: "7"}, "readers"),
+    ({INVOICES[0]: -1}, "readers"),
+]
+
+
+@pytest.mark.parametrize(("offsets", "group"), WRONG_OFFSETS)
+def test_offsets_of_a_wrong_type_fail_the_transaction_and_no_other(offsets, group):
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        producer.begin()
+        await producer.send("orders", b"alone", partition=0)
+        error = await outcome(producer.send_offsets(offsets, group))
+        assert isinstance(error, InvalidArgument)
+        assert await outcome(producer.commit()) is error
+        await asyncio.wait_for(commit_records(producer, b"next"), 60)
+        await settled()
+        assert world.committed("orders") == [b"next"]
+        await producer.close()
+
+    in_world(main)
+
+
+def test_offsets_of_a_wrong_type_outside_of_a_transaction_are_harmless():
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        assert isinstance(await outcome(producer.send_offsets({INVOICES[0]: 7}, None)), InvalidArgument)
+        await commit_records(producer, b"one")
+        await producer.close()
+
+    in_world(main)
+
+
+def test_no_offsets_are_nothing_to_send():
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        producer.begin()
+        await producer.send_offsets({}, "readers")
+        await producer.commit()
+        assert not world.asked(CommitTransactionOffsets)
+        await producer.close()
+
+    in_world(main)
+
+
+def test_offsets_of_an_aborted_transaction_do_not_concern_the_next_one():
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        producer.begin()
+        world.kill(GROUPS)
+        sending = asyncio.ensure_future(outcome(producer.send_offsets({INVOICES[0]: 7}, "readers")))
+        await asyncio.sleep(1)
+        await producer.abort()
+        producer.begin()
+        await producer.send("orders", b"next", partition=0)
+        world.start(GROUPS)
+        assert isinstance(await sending, TransactionAborted)
+        await producer.commit()
+        await settled()
+        assert world.committed("orders") == [b"next"]
+        assert await offsets_of(runtime, "readers") == {}
+        await producer.close()
+
+    in_world(main)
+
+
+@pytest.mark.parametrize("error_code", [ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.NOT_COORDINATOR])
+def test_late_answer_to_offsets_of_an_aborted_transaction_does_not_concern_the_next_one(error_code: ErrorCode):
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        real, kept = runtime.ask, []
+
+        def ask(node_id, on_reply, kind, *fields):
+            if kind is CommitTransactionOffsets and not kept:
+                kept.append(on_reply)
+            else:
+                real(node_id, on_reply, kind, *fields)
+
+        runtime.ask = ask
+        producer.begin()
+        old = asyncio.ensure_future(outcome(producer.send_offsets({INVOICES[0]: 7}, "readers")))
+        await asyncio.sleep(0)
+        await producer.abort()
+        producer.begin()
+        world.network.plan(CommitTransactionOffsets, Fate.REQUEST_LOST)
+        new = asyncio.ensure_future(outcome(producer.send_offsets({INVOICES[1]: 8}, "readers")))
+        await asyncio.sleep(0)
+        kept[0](OffsetsCommitted(0, error_code, (error_code,)))
+        await producer.commit()
+        assert isinstance(await old, TransactionAborted)
+        assert await new is None
+        await settled()
+        assert {name: offset.offset for name, offset in (await offsets_of(runtime, "readers")).items()} == {
+            INVOICES[1]: 8
+        }
+        await producer.close()
+
+    in_world(main)
+
+
 # Fencing and time limits
 
 
@@ -383,7 +494,28 @@ def test_a_transaction_that_timed_out_is_told_from_a_fenced_producer(step: str):
     in_world(main)
 
 
-def test_records_that_time_out_fail_the_transaction_which_can_be_aborted():
+@pytest.mark.parametrize("then", ["abort", "begin"])
+def test_failed_commit_has_aborted_and_can_be_aborted_once_more(then: str):
+    async def main(world, runtime):
+        producer = await a_transactional(runtime)
+        producer.begin()
+        await producer.send("orders", b"alone", partition=0)
+        refused = await outcome(producer.send("orders", bytes(2_000_000)))
+        assert isinstance(refused, MessageTooLarge)
+        assert await outcome(producer.commit()) is refused
+        assert await outcome(producer.commit()) is refused
+        if then == "abort":
+            await producer.abort()
+        await commit_records(producer, b"next")
+        await settled()
+        assert world.committed("orders") == [b"next"]
+        assert isinstance(await outcome(producer.abort()), InvalidTransactionState)
+        await producer.close()
+
+    in_world(main)
+
+
+def test_records_that_time_out_fail_the_transaction():
     async def main(world, runtime):
         producer = await a_transactional(runtime, delivery_timeout_ms=500)
         producer.begin()
@@ -392,10 +524,8 @@ def test_records_that_time_out_fail_the_transaction_which_can_be_aborted():
         delivery = await producer.send("orders", b"lost", partition=0)
         assert isinstance(await outcome(producer.commit()), DeliveryTimeout)
         assert isinstance(delivery.exception(), DeliveryTimeout)
-        assert isinstance(await outcome(producer.send("orders", b"more")), DeliveryTimeout)
-        assert isinstance(await outcome(producer.commit()), DeliveryTimeout)
+        assert isinstance(await outcome(producer.send("orders", b"more")), InvalidTransactionState)
         world.start(leader)
-        await producer.abort()
         await commit_records(producer, b"next")
         await settled()
         assert world.committed("orders") == [b"next"]

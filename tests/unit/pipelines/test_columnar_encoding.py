@@ -5,10 +5,10 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from eagleray.client.partitioner import murmur2 as plain_murmur2
+from eagleray.client.producer.partitioner import murmur2 as plain_murmur2
 from eagleray.pipelines.columnar import PreparedRecords, Rows, UnknownPartition, UnknownTopic, encode
-from eagleray.pipelines.columnar.binary import binary_parts
-from eagleray.pipelines.columnar.murmur2 import murmur2
+from eagleray.pipelines.columnar.arrays import binary_parts
+from eagleray.pipelines.columnar.routing import murmur2
 from eagleray.protocol.records import CompressionType, Record, split_batches
 
 NOW_MS = 1_700_000_000_000

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eagleray.pipelines.columnar.numbers import constant, from_flags, from_numpy, nulls_of, to_numpy
+from eagleray.pipelines.columnar.arrays import constant, from_flags, from_numpy, nulls_of, to_numpy
 
 COLUMNS = [
     pa.array([], pa.int64()),

@@ -3,8 +3,8 @@
 import pytest
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.pipelines.data_loss import DataLossError, begin_offsets, plan_ranges
-from eagleray.pipelines.offsets import Bounds, OffsetRange
+from eagleray.pipelines.source.data_loss import DataLossError, begin_offsets, plan_ranges
+from eagleray.pipelines.source.offsets import Bounds, OffsetRange
 
 FIRST = TopicPartition("orders", 0)
 SECOND = TopicPartition("orders", 1)

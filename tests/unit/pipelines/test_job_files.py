@@ -68,7 +68,7 @@ def test_toml_is_read_whole(tmp_path):
     assert job.tables["merchants"].format == "csv"
     assert (job.sink.topic, job.sink.key) == ("large-orders", "order_id")
     assert job.spark == SparkSizes(executors=2, cores=1)
-    assert (job.trigger, job.cluster) == ("5 seconds", "default")
+    assert (job.trigger, job.cluster) == ("5 seconds", "")
 
 
 def test_paths_are_those_beside_the_file(tmp_path, monkeypatch):

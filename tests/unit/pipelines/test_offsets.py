@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.pipelines.offsets import (
+from eagleray.pipelines.source.offsets import (
     Bounds,
     CheckpointError,
     OffsetRange,

@@ -3,7 +3,7 @@
 import pytest
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.pipelines.rate_limit import is_due, next_offsets
+from eagleray.pipelines.source.rate_limit import is_due, next_offsets
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(4)]
 

@@ -3,10 +3,8 @@
 import pytest
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.pipelines.data_loss import DataLossError
-from eagleray.pipelines.offsets import Bounds, OffsetRange
 from eagleray.pipelines.options import OptionError
-from eagleray.pipelines.positions import (
+from eagleray.pipelines.options.positions import (
     EARLIEST,
     LATEST,
     Earliest,
@@ -15,12 +13,9 @@ from eagleray.pipelines.positions import (
     PartitionTimestamps,
     SpecificOffsets,
 )
-from eagleray.pipelines.resolving import (
-    ranges_between,
-    resolve_end,
-    resolve_start,
-    timestamps_to_look_up,
-)
+from eagleray.pipelines.source.data_loss import DataLossError
+from eagleray.pipelines.source.offsets import Bounds, OffsetRange
+from eagleray.pipelines.source.resolution import ranges_between, resolve_end, resolve_start, timestamps_to_look_up
 
 FIRST = TopicPartition("orders", 0)
 SECOND = TopicPartition("orders", 1)

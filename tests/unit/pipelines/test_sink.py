@@ -5,10 +5,10 @@ import pytest
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.transactions.events import EndBranched
 from eagleray.pipelines.options import SinkOptions
-from eagleray.pipelines.sink import committing
-from eagleray.pipelines.sink.naming import NotInAQuery, TransactionName, name_in_stream, name_of_this_task
+from eagleray.pipelines.sink import transaction
+from eagleray.pipelines.sink.task import TaskWritten, write_branch
+from eagleray.pipelines.sink.transaction_name import NotInAQuery, TransactionName, name_in_stream, name_of_this_task
 from eagleray.pipelines.sink.writers import BatchWriter
-from eagleray.pipelines.sink.writing import TaskWritten, write_branch
 from tests.support.client_world import Fate
 from tests.support.clusters import until
 from tests.support.pipelines_world import rows, sink_options
@@ -25,7 +25,7 @@ def task(here, name, number, *values):
 
 
 def commit(here, written, **options):
-    return committing.commit(here.cluster, written, timeout_ms=TIMEOUT_MS, **options)
+    return transaction.commit(here.cluster, written, timeout_ms=TIMEOUT_MS, **options)
 
 
 def until_committed(here, *values):
@@ -96,16 +96,16 @@ def test_a_batch_of_the_past_is_settled_by_the_one_after_it(here):
         commit(here, [task(here, batch(number), 0, value)])
     assert commit(here, zombie) is False
     assert task(here, batch(0), 0, "a").branch is None
-    committing.abort(here.cluster, batch(0), TIMEOUT_MS)
+    transaction.abort(here.cluster, batch(0), TIMEOUT_MS)
     until_committed(here, "a", "b")
 
 
 def test_a_transaction_that_was_aborted_meanwhile_is_not_committed_in_part(here):
     """By its timeout, say: what some tasks have written is gone, and others have begun anew."""
     lost = task(here, batch(0), 0, "a")
-    committing.abort(here.cluster, batch(0), TIMEOUT_MS)
+    transaction.abort(here.cluster, batch(0), TIMEOUT_MS)
     begun_anew = task(here, batch(0), 1, "b")
-    with pytest.raises(committing.TransactionLost, match=r"spark-query.*batch#0.*aborted.*transactionTimeout"):
+    with pytest.raises(transaction.TransactionLost, match=r"spark-query.*batch#0.*aborted.*transactionTimeout"):
         commit(here, [lost, begun_anew])
     assert here.committed("copy") == []
     commit(here, [task(here, batch(0), 0, "a"), task(here, batch(0), 1, "b")])
@@ -146,14 +146,14 @@ def test_a_batch_without_rows_commits_its_offsets(here):
 
 def test_an_aborted_batch_can_be_done_again(here):
     task(here, batch(0), 0, "a")
-    committing.abort(here.cluster, batch(0), TIMEOUT_MS)
+    transaction.abort(here.cluster, batch(0), TIMEOUT_MS)
     commit(here, [task(here, batch(0), 0, "b")])
     until_committed(here, "b")
 
 
 def test_an_abort_leaves_a_committed_batch_alone(here):
     commit(here, [task(here, batch(0), 0, "a")])
-    committing.abort(here.cluster, batch(0), TIMEOUT_MS)
+    transaction.abort(here.cluster, batch(0), TIMEOUT_MS)
     until_committed(here, "a")
 
 
@@ -171,4 +171,4 @@ def test_a_task_that_comes_after_its_job_has_failed_begins_nothing(here):
 
 def test_messages_that_are_not_ours_do_not_count():
     written = TaskWritten(batch(0), ProducerIdentity(1, 0), None, 3)
-    assert committing.tasks_of([None, written, "noise"]) == [written]
+    assert transaction.tasks_of([None, written, "noise"]) == [written]

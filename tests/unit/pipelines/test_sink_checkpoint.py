@@ -5,8 +5,8 @@ import json
 import pytest
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.pipelines.offsets import CheckpointError
 from eagleray.pipelines.sink.checkpoint import offsets_of, query_id_of
+from eagleray.pipelines.source.offsets import CheckpointError
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from eagleray.pipelines.sink_schema import HEADERS_TYPE, SchemaError, check_sink_schema, source_schema
+from eagleray.pipelines.sink.schema import SchemaError, check_sink_schema
+from eagleray.pipelines.source.schema import HEADERS_TYPE, source_schema
 
 
 def columns(**types: DataType) -> StructType:

@@ -6,8 +6,8 @@ import pytest
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.pipelines.options import OptionError, SourceOptions, wants_headers
+from eagleray.pipelines.options.positions import Earliest, GlobalTimestamp, Latest, PartitionTimestamps, SpecificOffsets
 from eagleray.pipelines.options.topics import Assign, Subscribe, SubscribePattern
-from eagleray.pipelines.positions import Earliest, GlobalTimestamp, Latest, PartitionTimestamps, SpecificOffsets
 
 FIRST = TopicPartition("orders", 0)
 SECOND = TopicPartition("orders", 1)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from eagleray.pipelines.offsets import OffsetRange
-from eagleray.pipelines.splitting import gather, split
+from eagleray.pipelines.source.offsets import OffsetRange
+from eagleray.pipelines.source.splitting import gather, split
 
 
 def ranges(*edges: tuple[int, int]) -> list[OffsetRange]:

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from eagleray.pipelines.data_loss import DataLossError
 from eagleray.pipelines.options import OptionError, SourceOptions
+from eagleray.pipelines.source.data_loss import DataLossError
 from eagleray.pipelines.source.stream_reader import StreamReader
 
 ALL = ReadAllAvailable()

@@ -9,13 +9,15 @@ import socket
 
 import pytest
 
-from eagleray.actors.lanes import direct
+from eagleray.actors.lanes import direct, frames
 from eagleray.actors.lanes import peers as peers_module
 from eagleray.actors.lanes.frames import MAGIC, encode_preface
-from eagleray.actors.lanes.peers import Lane, Peers, Unanswered
+from eagleray.actors.lanes.peers import Lane, Peers, Unanswered, Unreachable
 from eagleray.actors.lanes.ray_lane import RayLane, UnknownSession
 from eagleray.actors.lanes.sessions import Sessions
+from eagleray.actors.messages import Malformed
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import Fetch, Fetched, Produce, Produced
 from eagleray.broker.transactions.producer_ids import AllocateBlock, BlockAllocated
 from eagleray.protocol.errors import ErrorCode
@@ -43,7 +45,11 @@ class Method:
 
 
 class Handle:
-    def __init__(self, lane):
+    """An actor that counts the sessions of the Ray lane, and says where its node listens."""
+
+    def __init__(self, lane, port):
+        self.port = port
+        self.contact = Method(lambda: ("127.0.0.1", self.port, TOKEN))
         self.attach = Method(lane.attach)
         self.exchange = Method(lane.exchange)
         self.collect = Method(lane.collect)
@@ -95,18 +101,20 @@ class Service:
 class World:
     """A node and somebody who asks it, by one of the lanes."""
 
-    def __init__(self, lane):
+    def __init__(self, lane, *, timeout_s=20, peers=Peers):
         self.lane = lane
         self.service = Service()
+        self._timeout_s = timeout_s
+        self._peers = peers
 
     async def __aenter__(self):
         self.port = await self.service.listen()
-        self.actor = Handle(self.service.ray_lane)
-        self.peers = Peers(
+        self.actor = Handle(self.service.ray_lane, self.port)
+        self.peers = self._peers(
             token=TOKEN,
             actor_of=lambda _: self.actor,
             lane=Lane.RAY if self.lane == "ray" else Lane.DIRECT,
-            timeout_s=20,
+            timeout_s=self._timeout_s,
         )
         if self.lane == "local":
             self.peers.add_local(NODE, self.service.sessions)
@@ -194,6 +202,76 @@ def test_a_question_that_no_role_takes_is_unanswered_at_once(lane):
     asyncio.run(scenario())
 
 
+WRONG = {
+    "a text for a number": ("0", b"batch"),
+    "a number for bytes": (PARTITION, 5),
+    "a number of 70 bits": (TopicPartition("orders", 2**70), b"batch"),
+    "an object of its own": (object(), b"batch"),
+    "a text without bytes": (TopicPartition("\udc80", 0), b"batch"),
+}
+
+
+@pytest.mark.parametrize("wrong", [*WRONG])
+@pytest.mark.parametrize("asking", ["direct", "ray"])
+def test_malformed_question_is_answered_at_once_and_costs_no_other_its_answer(asking, wrong):
+    async def scenario():
+        async with World(asking) as world:
+            world.peers.hears_malformed = True
+            replies = asyncio.Queue()
+            for number in range(3):
+                world.peers.ask(NODE, replies.put_nowait, Produce, PARTITION, b"%d" % number, -1, None, 2)
+                if number == 0:
+                    world.peers.ask(NODE, replies.put_nowait, Produce, *WRONG[wrong], -1, None, 2)
+            async with asyncio.timeout(10):
+                found = [await replies.get() for _ in range(4)]
+            (malformed,) = [reply for reply in found if type(reply) is Malformed]
+            assert malformed.error_code is ErrorCode.INVALID_REQUEST
+            assert malformed.message.startswith("Produce cannot be")
+            assert sorted(reply.base_offset for reply in found if reply is not malformed) == [0, 1, 2]
+            assert world.service.taken == [b"0", b"1", b"2"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("asking", ["direct", "ray"])
+def test_malformed_question_of_a_node_is_one_without_an_answer(asking):
+    async def scenario():
+        async with World(asking) as world:
+            async with asyncio.timeout(10):
+                with pytest.raises(Unanswered):
+                    await world.peers.call(NODE, Produce, PARTITION, 5, -1, None, 2)
+                assert (await world.peers.call(NODE, AllocateBlock)).first_id == 1000
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("asking", ["direct", "ray"])
+def test_answer_that_cannot_be_encoded_is_heard_of(asking):
+    async def scenario():
+        async with World(asking) as world:
+            world.peers.hears_malformed = True
+            replies = asyncio.Queue()
+            world.peers.ask(NODE, replies.put_nowait, Fetch, (), Isolation.READ_COMMITTED, 0, 0, 0)
+            world.peers.ask(NODE, replies.put_nowait, Produce, PARTITION, b"0", -1, None, 2)
+            async with asyncio.timeout(10):
+                await replies.get()
+                (question,) = world.service.waiting
+                world.service.sessions.answer(Fetched(question.request_id, (2**70,)))
+                assert "Fetched cannot be encoded" in (await replies.get()).message
+
+    asyncio.run(scenario())
+
+
+def test_message_too_long_for_a_frame_is_malformed(monkeypatch):
+    monkeypatch.setattr(frames, "_SPLIT_BYTES", 100)
+    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 1000)
+    short, long = AllocateBlock(1), Produce(2, PARTITION, bytes(2000), -1, None, 2)
+    encodable, (malformed,) = frames.split_encodable((short, long))
+    assert encodable == [short]
+    assert malformed.request_id == 2
+    assert malformed.message.endswith(" bytes; at most 1000 go into a frame")
+
+
 def test_a_broken_connection_answers_none_and_the_next_question_opens_another():
     async def scenario():
         async with World("direct") as world:
@@ -240,7 +318,8 @@ def test_a_node_of_this_process_is_never_given_up():
 
 def test_silence_is_told_while_somebody_waits_for_long(monkeypatch):
     monkeypatch.setattr(peers_module, "_SILENT_S", 0.05)
-    monkeypatch.setattr(peers_module, "_TICK_S", 0.02)
+    monkeypatch.setattr(peers_module, "_SILENT_AGAIN_S", 0.02)
+    monkeypatch.setattr(peers_module, "_LOOK_S", 0.01)
 
     async def scenario():
         async with World("direct") as world:
@@ -252,23 +331,169 @@ def test_silence_is_told_while_somebody_waits_for_long(monkeypatch):
             waiting = asyncio.ensure_future(world.peers.call(NODE, Fetch, ()))
             async with asyncio.timeout(10):
                 await told.wait()
+            told.clear()
+            async with asyncio.timeout(10):
+                await told.wait()
             world.service.release()
             await waiting
 
     asyncio.run(scenario())
 
 
-def test_without_a_listener_the_ray_lane_serves_until_there_is_one():
+def test_question_without_an_answer_is_given_up_when_its_own_time_is_over():
+    async def waited_for(peers):
+        asked_at = asyncio.get_running_loop().time()
+        with pytest.raises(Unanswered):
+            await peers.call(NODE, Fetch, ())
+        return asyncio.get_running_loop().time() - asked_at
+
+    async def scenario():
+        async with World("direct", timeout_s=0.3) as world, asyncio.timeout(20):
+            first = asyncio.ensure_future(waited_for(world.peers))
+            await asyncio.sleep(0.2)
+            second = asyncio.ensure_future(waited_for(world.peers))
+            await world.peers.call(NODE, AllocateBlock)
+            assert min(await first, await second) >= 0.3
+            assert len(world.service.waiting) == 2
+
+    asyncio.run(scenario())
+
+
+def test_question_that_waited_for_its_lane_longer_than_for_an_answer_is_given_up():
+    async def scenario():
+        async with World("direct", timeout_s=0.1) as world, asyncio.timeout(20):
+            await world.service.kill()
+            unanswered = asyncio.ensure_future(world.peers.call(NODE, Fetch, ()))
+            await asyncio.sleep(0.3)
+            assert not unanswered.done()
+            await world.service.listen(world.port)
+            with pytest.raises(Unanswered):
+                await unanswered
+            assert len(world.service.waiting) == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("hears_silence", [False, True])
+def test_peers_wake_only_while_a_question_is_open(monkeypatch, hears_silence):
+    monkeypatch.setattr(peers_module, "_SILENT_S", 0.05)
+    monkeypatch.setattr(peers_module, "_LOOK_S", 0.01)
+    looks = []
+
+    class Looking(Peers):
+        def _look(self):
+            looks.append(self._loop.time())
+            super()._look()
+
+    async def scenario():
+        async with World("direct", timeout_s=0.1, peers=Looking) as world:
+            if hears_silence:
+                world.peers.on_silence = lambda: None
+            await asyncio.sleep(0.2)
+            assert looks == [], "nothing was asked"
+            for _ in range(2):
+                asked = len(looks)
+                await world.peers.call(NODE, AllocateBlock)
+                await asyncio.sleep(0.4)
+                idle = len(looks)
+                assert idle > asked
+                await asyncio.sleep(0.4)
+                assert len(looks) == idle, "nothing was open"
+
+    asyncio.run(scenario())
+
+
+def test_port_that_cannot_be_reached_is_an_error_that_names_it_and_what_to_do(monkeypatch, caplog):
+    monkeypatch.setattr(peers_module, "_REACH_S", 0.1)
+
     async def scenario():
         async with World("direct") as world:
             await world.service.kill()
+            expected = f"node 5 runs, but cannot be reached at 127.0.0.1:{world.port} from here"
+            for _ in range(2):
+                with pytest.raises(Unreachable) as raised:
+                    await world.peers.call(NODE, AllocateBlock)
+                assert str(raised.value).startswith(expected)
+                assert world.peers.why_unreachable(NODE) == str(raised.value)
+            (said,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+            assert said == f'{raised.value}: open the port, or take Ray\'s lane with lane="ray"'
+            assert len(world.service.sessions) == 0, "no other lane is taken"
+            await world.service.listen(world.port)
+            assert (await world.peers.call(NODE, AllocateBlock)).first_id == 1000
+            assert world.peers.lane_to(NODE) == "direct"
+            assert world.peers.why_unreachable(NODE) is None
+
+    asyncio.run(scenario())
+
+
+def test_node_that_does_not_run_is_unanswered_and_not_unreachable():
+    class Dead:
+        async def remote(self):
+            raise ConnectionError("the actor died")
+
+    async def scenario():
+        async with World("direct") as world:
+            await world.service.kill()
+            world.actor.contact = Dead()
+            with pytest.raises(Unanswered) as raised:
+                await world.peers.call(NODE, AllocateBlock)
+            assert type(raised.value) is Unanswered
+
+    asyncio.run(scenario())
+
+
+def test_address_that_is_not_known_is_asked_of_ray_and_then_the_lane_is_direct():
+    async def scenario():
+        async with World("direct") as world:
+            peers = Peers(token=TOKEN, actor_of=lambda _: world.actor, timeout_s=20)
+            assert (await peers.call(NODE, AllocateBlock)).first_id == 1000
+            assert peers.lane_to(NODE) == "direct"
+            peers.close()
+
+    asyncio.run(scenario())
+
+
+def test_node_that_listens_at_another_port_after_a_restart_is_found_by_asking_ray():
+    async def scenario():
+        async with World("direct") as world:
+            await world.peers.call(NODE, AllocateBlock)
+            await world.service.kill()
+            world.actor.port = await world.service.listen()
+            assert world.actor.port != world.port
+            # The metadata say what they said before.
+            world.peers.learn({NODE: Address(world.port)})
+            assert (await world.peers.call(NODE, AllocateBlock)).first_id == 2000
+            assert world.peers.lane_to(NODE) == "direct"
+
+    asyncio.run(scenario())
+
+
+def test_another_node_at_the_known_address_has_ray_asked_for_the_right_one():
+    async def scenario():
+        async with World("direct") as world:
+            with socket.create_server(("127.0.0.1", 0)) as taken:
+                world.actor.port = taken.getsockname()[1]
+            other = Service()
+            server = await asyncio.get_running_loop().create_server(
+                lambda: direct.DirectSession(other.sessions, token=TOKEN, node_id=NODE + 1, incarnation=0),
+                "127.0.0.1",
+                world.actor.port,
+            )
+            world.peers.learn({NODE: Address(world.actor.port)})
+            world.actor.port = world.port
+            assert (await world.peers.call(NODE, AllocateBlock)).first_id == 1000
+            assert len(other.sessions) == 0
+            server.close()
+
+    asyncio.run(scenario())
+
+
+def test_ray_lane_needs_no_listener():
+    async def scenario():
+        async with World("ray") as world:
+            await world.service.kill()
             assert (await world.peers.call(NODE, AllocateBlock)).first_id == 1000
             assert world.peers.lane_to(NODE) == "ray"
-            await world.service.listen(world.port)
-            async with asyncio.timeout(10):
-                while world.peers.lane_to(NODE) != "direct":
-                    await asyncio.sleep(0.01)
-            assert (await world.peers.call(NODE, AllocateBlock)).first_id == 2000
 
     asyncio.run(scenario())
 
@@ -408,7 +633,7 @@ def test_whoever_waits_for_a_lane_to_open_is_silence_too():
 
     async def scenario():
         with socket.create_server(("127.0.0.1", 0)) as nobody_accepts:
-            peers = Peers(token=TOKEN, actor_of=lambda _: type("Actor", (), {"attach": Gone()}))
+            peers = Peers(token=TOKEN, actor_of=lambda _: type("Actor", (), {"contact": Gone()}))
             peers.learn({NODE: Address(nobody_accepts.getsockname()[1])})
             noticed = asyncio.Event()
             peers.on_silence = noticed.set
@@ -438,7 +663,7 @@ def test_direct_lane_is_taken_as_soon_as_it_opens_while_ray_still_waits_for_an_a
         service = Service()
         port = await service.listen()
         await service.kill()
-        peers = Peers(token=TOKEN, actor_of=lambda _: type("Actor", (), {"attach": Waiting()}))
+        peers = Peers(token=TOKEN, actor_of=lambda _: type("Actor", (), {"contact": Waiting()}))
         peers.learn({NODE: Address(port)})
         waiting = asyncio.ensure_future(peers.call(NODE, AllocateBlock))
         await asyncio.sleep(0.3)

@@ -190,6 +190,60 @@ def test_an_answer_in_time_is_not_followed_by_the_expiry(run):
     run(scenario())
 
 
+def test_link_expires_when_its_oldest_open_question_does_and_not_where_none_is_open(run):
+    async def scenario():
+        sent = Sent()
+        link, loop = open_link(sent, timeout_s=60.0), asyncio.get_running_loop()
+        assert link.expires_at is None
+        asked_at = loop.time()
+        link.ask(lambda _: None, AllocateBlock)
+        assert link.expires_at >= asked_at + 60, "it has not gone out"
+        await a_turn()
+        first = link.expires_at
+        # It shares its deadline with whatever goes out within a second.
+        assert asked_at + 60 <= first <= loop.time() + 61
+        link.ask(lambda _: None, AllocateBlock)
+        await a_turn()
+        assert link.expires_at == first
+        link.received([answer_to(sent[0][0])])
+        assert link.expires_at == first
+        link.received([answer_to(sent[1][0])])
+        assert link.expires_at is None
+        link.ask(lambda _: None, AllocateBlock)
+        await a_turn()
+        assert link.expires_at >= first
+        link.break_off()
+        assert link.expires_at is None
+
+    run(scenario())
+
+
+def test_answered_questions_leave_no_deadlines_behind(run):
+    async def scenario():
+        sent = Sent()
+        link = open_link(sent, timeout_s=0.0)
+        for number in range(100):
+            link.ask(lambda _: None, AllocateBlock)
+            await a_turn()
+            link.received([answer_to(sent[number][0])])
+        link.ask(lambda _: None, AllocateBlock)
+        await a_turn()
+        link.expires_at  # noqa: B018 - it looks at the oldest
+        assert len(link._deadlines) == 1
+
+    run(scenario())
+
+
+def test_link_without_a_timeout_never_expires(run):
+    async def scenario():
+        link = open_link(Sent(), timeout_s=None)
+        link.ask(lambda _: None, AllocateBlock)
+        await a_turn()
+        assert link.expires_at is None
+
+    run(scenario())
+
+
 def test_what_is_told_without_waiting_leaves_nothing_open(run):
     async def scenario():
         sent = Sent()
@@ -205,22 +259,26 @@ def test_what_is_told_without_waiting_leaves_nothing_open(run):
     run(scenario())
 
 
-def test_a_link_is_silent_while_somebody_waits_and_nobody_is_answered(run):
+def test_link_says_since_when_an_asker_waits_and_none_is_answered(run):
     async def scenario():
-        sent = Sent()
+        sent, loop = Sent(), asyncio.get_running_loop()
         link = open_link(sent)
         await asyncio.sleep(0.02)
-        assert not link.is_silent(0.01), "nobody waits"
+        assert link.waiting_since is None, "nobody waits"
+        asked_at = loop.time()
         link.ask(lambda _: None, AllocateBlock)
-        link.ask(lambda _: None, AllocateBlock)
-        assert not link.is_silent(0.01), "it has only just been asked"
+        assert asked_at <= link.waiting_since <= loop.time(), "it has only just been asked"
+        since = link.waiting_since
         await asyncio.sleep(0.02)
-        assert link.is_silent(0.01)
+        link.ask(lambda _: None, AllocateBlock)
+        await a_turn()
+        assert link.waiting_since == since
+        answered_at = loop.time()
         link.received([answer_to(sent[0][0])])
-        assert not link.is_silent(0.01), "it has answered somebody"
+        assert answered_at <= link.waiting_since <= loop.time(), "it has answered somebody"
         await asyncio.sleep(0.02)
-        assert link.is_silent(0.01)
+        assert link.waiting_since < loop.time() - 0.01
         link.break_off()
-        assert not link.is_silent(0.01), "nothing more is expected of it"
+        assert link.waiting_since is None, "nothing more is expected of it"
 
     run(scenario())

@@ -13,6 +13,7 @@ from eagleray.actors.wire.listener import Listener
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NodeRegistration
 from eagleray.protocol.codec import decode_response, encode_request
+from tests.support.timers import HandTimer
 
 
 class FakeTransport:
@@ -90,6 +91,8 @@ def make_listener(*, roles=(), topics=(), **config):
         controller=ControllerFinder(peers, (0,)),
         replicas=SimpleNamespace(size_of=lambda partition: None),
         now_ms=lambda: 0,
+        steady_ms=lambda: int(loop.time() * 1000),
+        timer=HandTimer(),
     )
     return Listener(host, ListenerConfig(**config), RecordedSession)
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from eagleray.actors.wire.handlers.registry import SERVED
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.codec import decode_response, encode_request
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.api_versions import ApiVersionsRequest
@@ -363,7 +364,7 @@ def test_silent_and_slow_peers_are_closed_and_busy_ones_are_not(calls, caplog):
             talkative.send_bytes(ASK_FRAME[-3:] + peer_bytes if second else peer_bytes)
             for peer in (silent, slow, slow_to_begin, busy, talkative):
                 if not peer.transport.is_closed:
-                    peer.connection.tick(now_s + second)
+                    peer.connection.look(now_s + second)
             assert slow.transport.is_closed is (second > 1)
             assert slow_to_begin.transport.is_closed is (second > 1)
         assert silent.transport.is_closed
@@ -372,6 +373,67 @@ def test_silent_and_slow_peers_are_closed_and_busy_ones_are_not(calls, caplog):
         assert caplog.text.count("the rest of a request does not come") == 1, "both come from one address"
 
     asyncio.run(scenario())
+
+
+def test_listener_has_a_deadline_only_while_somebody_is_connected(calls):
+    async def scenario():
+        listener = make_listener(connections_max_idle_ms=80_000)
+        assert listener.host.timer.due_ms == {}
+        peer = Peer(listener)
+        assert seconds_until_look(listener) == pytest.approx(0.5, abs=0.3)
+        ring(listener, peer)
+        assert seconds_until_look(listener) == pytest.approx(10, abs=0.3), "it is silent, and nothing is incomplete"
+        peer.send_bytes(ASK_FRAME[:2])
+        assert seconds_until_look(listener) == pytest.approx(0.5, abs=0.3), "a request has begun"
+        ring(listener, peer)
+        assert seconds_until_look(listener) == pytest.approx(0.5, abs=0.3), "and is not whole yet"
+        peer.connection.connection_lost(None)
+        ring(listener)
+        assert not listener._looks
+        assert listener.host.timer.due_ms == {listener._on_due: NEVER_MS}
+
+    asyncio.run(scenario())
+
+
+def test_connection_that_is_one_too_many_is_closed_when_it_does_not_say_who_it_is():
+    async def scenario():
+        listener = make_listener(max_connections=1)
+        first, second = Peer(listener), Peer(listener)
+        ring(listener, first, second)
+        assert not first.transport.is_closed
+        assert second.transport.is_closed
+
+    asyncio.run(scenario())
+
+
+def test_connection_that_was_busy_until_lately_is_not_idle(calls):
+    """It is looked at rarely, and must not be closed before it has been silent for the whole time."""
+
+    async def scenario():
+        listener = make_listener(connections_max_idle_ms=80_000)
+        now_s = listener.host.loop.time()
+        peer = Peer(listener)
+        peer.send(END, 3)
+        peer.connection.look(now_s)
+        peer.connection._waiting.clear()
+        for second in range(10, 91, 10):
+            peer.connection.look(now_s + second)
+            assert not peer.transport.is_closed
+        peer.connection.look(now_s + 100)
+        assert peer.transport.is_closed
+
+    asyncio.run(scenario())
+
+
+def ring(listener, *peers):
+    """Look at connections as if it were time."""
+    for peer in peers:
+        listener._looks.set(peer.connection, 0)
+    listener._on_due()
+
+
+def seconds_until_look(listener):
+    return (listener.host.timer.due_ms[listener._on_due] - listener.host.steady_ms()) / 1000
 
 
 def test_a_listener_that_closes_answers_what_is_in_flight_first(calls):

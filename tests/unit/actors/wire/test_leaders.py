@@ -131,15 +131,6 @@ def test_producers_are_described_where_the_partition_is_led():
     in_wire_world(main)
 
 
-def test_producers_of_internal_topics_are_not_told_of():
-    async def main(world):
-        request = producers.DescribeProducersRequest((producers.TopicRequest("__consumer_offsets", (0,)),))
-        response = await world.request(describe_producers, request, node=GROUPS)
-        assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    in_wire_world(main)
-
-
 # OffsetForLeaderEpoch
 
 

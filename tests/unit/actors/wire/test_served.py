@@ -74,7 +74,7 @@ def test_no_bytes_break_a_connection(data):
 
     async def scenario():
         listener = make_listener(roles=EVERY_ROLE, topics=TOPICS, auto_create_topics_enable=False)
-        listener.complaints.report_failure = unexpected
+        listener.throttled_log.report_failure = unexpected
         peer = Peer(listener)
         peer.send_bytes(struct.pack(">i", len(frame)) + frame)
         for _ in range(5):

@@ -131,7 +131,7 @@ def test_a_plan_that_was_made_from_another_one_than_there_is_changes_nothing():
     grown, before = (*plan_of(), PlannedNode(310, ("leader",), None, "d")), driver.image
     answer = driver.ask(PlanNodes, grown, made_from=without(31))
     assert answer.error_code is ErrorCode.INVALID_UPDATE_VERSION
-    assert answer.message == "somebody else has changed the plan meanwhile"
+    assert answer.message == "another call has changed the plan meanwhile"
     assert driver.image is before
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from eagleray.broker.groups.classic.alarms import Alarms
 from eagleray.broker.groups.classic.events import MemberProtocol
+from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.errors import ErrorCode
 from tests.support.classic_groups import SESSION_MS, ClassicDriver, knows, reads
-from tests.support.group_kinds import EnterRoom, ReadingRoom, Room, room_of
+from tests.support.group_protocols import EnterRoom, ReadingRoom, Room, room_of
 from tests.support.groups import GROUP, ORDERS_0, PAYMENTS_0, GroupDriver, offset
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
@@ -62,7 +62,7 @@ def test_a_pending_member_that_leaves_disturbs_nobody():
     assert driver.error_of(again) is ErrorCode.NONE
 
 
-def test_who_waits_and_leaves_is_told_that_it_is_nobody():
+def test_member_that_waits_and_leaves_is_told_that_it_is_unknown():
     driver = ClassicDriver()
     driver.stable()
     pending = driver.new_id_for()
@@ -138,18 +138,18 @@ def test_a_session_counts_from_the_answer_that_was_waited_for():
     assert driver.beat(follower) is ErrorCode.NONE
 
 
-def test_alarms_ring_once_and_no_later_than_they_were_set_to():
-    alarms = Alarms()
-    alarms.set("a", 30)
-    alarms.set("a", 10)
-    alarms.set("a", 20)
-    alarms.set("b", 15)
+def test_deadlines_of_groups_come_once_and_no_later_than_they_were_set_to():
+    deadlines = Deadlines()
+    deadlines.set_by("a", 30)
+    deadlines.set_by("a", 10)
+    deadlines.set_by("a", 20)
+    deadlines.set_by("b", 15)
 
-    assert [*alarms.ring(9)] == []
-    assert [*alarms.ring(15)] == ["a", "b"]
-    assert [*alarms.ring(100)] == []
-    alarms.set("a", 40)
-    assert [*alarms.ring(40)] == ["a"]
+    assert [*deadlines.take_due(9)] == []
+    assert [*deadlines.take_due(15)] == ["a", "b"]
+    assert [*deadlines.take_due(100)] == []
+    deadlines.set_by("a", 40)
+    assert [*deadlines.take_due(40)] == ["a"]
 
 
 # Looking at groups
@@ -243,7 +243,7 @@ def test_a_group_without_offsets_is_deleted_from_the_log():
     assert driver.groups() == ()
 
 
-def test_whoever_joins_while_the_group_is_being_deleted_is_in_a_new_one():
+def test_member_that_joins_while_the_group_is_being_deleted_is_in_a_new_one():
     driver = ClassicDriver()
     (member,) = driver.stable()
     driver.leave(member.member_id)
@@ -311,7 +311,7 @@ def test_a_group_of_another_kind_with_members_is_not_joined():
 
 
 def test_a_group_of_another_kind_without_members_becomes_a_classic_one():
-    driver = ClassicDriver(kinds=[*GroupDriver().kinds, ReadingRoom])
+    driver = ClassicDriver(protocols=[*GroupDriver().protocols, ReadingRoom])
     driver.send(EnterRoom(10_000, GROUP, 1, frozenset()))
     driver.settle()
     (member,) = driver.stable()

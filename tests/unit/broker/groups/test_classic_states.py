@@ -5,11 +5,11 @@ from itertools import product
 
 import pytest
 
-from eagleray.broker.groups.classic.alarms import Alarms
 from eagleray.broker.groups.classic.events import GroupJoined, GroupLeft
 from eagleray.broker.groups.classic.group import ClassicGroup
 from eagleray.broker.groups.classic.states import VALID_PREVIOUS, GroupState, may_follow
 from eagleray.broker.groups.shards import ShardTable
+from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.errors import ErrorCode
 from tests.support.classic_groups import ClassicDriver, reads
 from tests.support.groups import ORDERS_0, offset
@@ -143,7 +143,7 @@ def test_every_request_in_every_state(name: str, state: GroupState):
 def test_a_group_goes_only_where_the_table_says(state: GroupState, previous: GroupState):
     shards = ShardTable(1)
     shards.open(0, 1)
-    group = ClassicGroup("billing", shards.by_partition[0], Alarms())
+    group = ClassicGroup("billing", shards.by_partition[0], Deadlines())
     group.state = previous
 
     if state in VALID_PREVIOUS and previous in VALID_PREVIOUS[state]:

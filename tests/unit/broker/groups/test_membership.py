@@ -4,7 +4,7 @@ import pytest
 
 from eagleray.broker.groups.membership import NO_MEMBERS, GenerationMembership
 from eagleray.protocol.errors import ErrorCode
-from tests.support.group_kinds import ReadingRoom, Room, room_of
+from tests.support.group_protocols import ReadingRoom, Room, room_of
 from tests.support.groups import GROUP, ORDERS_0, GroupDriver, offset
 
 TWO = Room(generation=5, members={"m1", "m2"}, static_members={"host-2": "m2"})
@@ -33,7 +33,7 @@ REBALANCING = Room(generation=5, members={"m1"}, is_completing_rebalance=True)
         (REBALANCING, 4, "m1", None, "ILLEGAL_GENERATION", "ILLEGAL_GENERATION"),
     ],
 )
-def test_who_may(
+def test_commit_is_checked_against_members(
     membership: GenerationMembership,
     generation: int,
     member_id: str,
@@ -70,7 +70,7 @@ def test_a_generation_of_a_group_that_has_lost_its_members_is_that_of_an_unknown
 
 
 def test_a_member_commits_and_a_stranger_does_not():
-    driver = GroupDriver(kinds=[ReadingRoom])
+    driver = GroupDriver(protocols=[ReadingRoom])
     room_of(driver, GROUP, TWO)
 
     driver.committed(offset(ORDERS_0, 1), generation=5, member_id="m1")
@@ -81,7 +81,7 @@ def test_a_member_commits_and_a_stranger_does_not():
 
 
 def test_a_generation_that_ends_while_its_commit_waits_for_verification_does_not_commit():
-    driver = GroupDriver(kinds=[ReadingRoom])
+    driver = GroupDriver(protocols=[ReadingRoom])
     room_of(driver, GROUP, TWO)
     request = driver.commit_in_transaction(offset(ORDERS_0, 1), generation=5, member_id="m1")
 

@@ -326,12 +326,14 @@ def test_a_roll_leaves_complete_indexes_and_a_snapshot_behind(open_log: OpenLog,
     append(log, data_batch(producer_id=7, transactional=True, value=b"x" * 930))
     append(log, data_batch(producer_id=7, transactional=True, sequence=1, value=b"x" * 930))
     assert disk.list_directory(DIRECTORY) == [
+        "00000000000000000000.checksums",
         "00000000000000000000.index",
         "00000000000000000000.log",
         "00000000000000000000.timeindex",
         "00000000000000000001.log",
         "00000000000000000001.snapshot",
         "leader-epoch-checkpoint",
+        "leader-epoch-checkpoint.checksum",
         "partition-checkpoint",
     ]
 

@@ -130,6 +130,7 @@ def test_indexes_are_written_and_read_back(directory: str) -> None:
     segment.write_indexes()
     segment.close()
     assert sorted(os.listdir(directory)) == [
+        "00000000000000001000.checksums",
         "00000000000000001000.index",
         "00000000000000001000.log",
         "00000000000000001000.timeindex",

@@ -17,6 +17,7 @@ from eagleray.broker.partitions.events import (
     WriteMarkers,
 )
 from eagleray.broker.partitions.leaders import PartitionLeaders
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, data_batch, offsets_of
 from tests.support.leading import (
@@ -280,6 +281,7 @@ def test_a_fetch_waits_for_its_partition_to_move(leaders):
     produced, fetched = leaders.handle([plain(3)], NOW_MS, NOW_MS)
     assert isinstance(produced, Produced)
     assert (fetched.request_id, len(fetched.partitions[0].records) > 0) == (1, True)
+    assert leaders.next_due_ms == NEVER_MS
     assert leaders.handle([Tick()], NOW_MS + 10_000, NOW_MS + 10_000) == []
 
 
@@ -299,9 +301,12 @@ def test_an_aborted_transaction_is_named_beside_its_records(leaders):
 
 
 def test_a_fetch_is_answered_empty_when_its_time_is_up(leaders):
+    assert leaders.next_due_ms == NEVER_MS
     leaders.handle([fetch(1, max_wait_ms=100)], NOW_MS, NOW_MS)
+    assert leaders.next_due_ms == NOW_MS + 100
     assert leaders.handle([Tick()], NOW_MS + 99, NOW_MS + 99) == []
     (fetched,) = leaders.handle([Tick()], NOW_MS + 100, NOW_MS + 100)
+    assert leaders.next_due_ms == NEVER_MS
     assert (fetched.request_id, fetched.partitions[0].records) == (1, b"")
     assert leaders.handle([Tick()], NOW_MS + 1000, NOW_MS + 1000) == []
 

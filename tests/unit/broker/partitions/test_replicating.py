@@ -25,7 +25,7 @@ from eagleray.broker.partitions.events import (
 )
 from eagleray.broker.partitions.leader import MARKERS_TIMEOUT_MS
 from eagleray.broker.partitions.leaders import PartitionLeaders
-from eagleray.broker.replication.events import HeartbeatAnswered, Replicated, Resigned, SendPush
+from eagleray.broker.replication.events import BrokerHeartbeatAnswered, Replicated, Resigned, SendPush
 from eagleray.broker.replication.lease import Lease
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, offsets_of
@@ -45,7 +45,7 @@ from tests.support.replicas import CONFIG, LIVES, has_all, held_lease, leader_of
 from tests.support.simulated_disk import SimulatedDisk
 
 STEADY_MS = 5000
-"""By another clock than the logs', so that nobody mistakes one for the other."""
+"""By another clock than the logs', so that no test mistakes one for the other."""
 
 
 class Led:
@@ -110,7 +110,7 @@ def marked(effects):
 # Produce
 
 
-def test_who_waits_for_all_is_answered_when_the_last_in_sync_has_the_batch(led):
+def test_producer_that_waits_for_all_is_answered_when_the_last_in_sync_has_the_batch(led):
     assert led.handle(plain(1), plain(2, acks=1), plain(3, acks=0)) == [Produced(2, ErrorCode.NONE, 1, -1, 0)]
     assert led.followers_answer(2) == []
     assert led.followers_answer(3) == [Produced(1, ErrorCode.NONE, 0, -1, 0)]
@@ -126,13 +126,13 @@ def test_each_waits_for_its_own_batch_alone(led):
     assert codes(led.followers_answer()) == {2: ErrorCode.NONE}
 
 
-def test_what_was_written_together_waits_as_one_and_is_answered_each(led):
+def test_batches_written_together_wait_as_one_and_are_answered_each(led):
     led.handle(plain(1), plain(2), plain(3))
     assert len(led.replication._waiting) == 1
     assert [answer.base_offset for answer in led.followers_answer()] == [0, 1, 2]
 
 
-def test_what_was_written_together_is_told_each_that_the_outcome_is_unknown(led):
+def test_batches_written_together_are_told_each_that_the_outcome_is_unknown(led):
     led.handle(plain(1), plain(2))
     _, answers = led.leaders.resign(ORDERS)
     assert codes(answers) == dict.fromkeys((1, 2), ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -170,7 +170,7 @@ def test_without_a_lease_nothing_is_appended():
     assert led.log.log_end_offset == 0
 
 
-def test_who_may_have_been_replaced_says_of_no_offset_that_it_is_out_of_range(led):
+def test_leader_that_may_have_been_replaced_says_of_no_offset_that_it_is_out_of_range(led):
     beyond = Fetch(1, (FetchPartition(ORDERS, 100, max_bytes=1000),))
     (fetched,) = led.handle(beyond)
     assert fetched.partitions[0].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -182,7 +182,7 @@ def test_a_lease_that_ends_while_somebody_waits_holds_the_answer_back_until_ther
     led.handle(plain(1))
     later_ms = STEADY_MS + CONFIG.leader_lease_ms
     assert led.followers_answer(steady_ms=later_ms) == []
-    led.lease.answered(HeartbeatAnswered(1, LIVES[1], later_ms, ErrorCode.NONE, 0))
+    led.lease.answered(BrokerHeartbeatAnswered(1, LIVES[1], later_ms, ErrorCode.NONE, 0))
     assert codes(led.tick(later_ms)) == {1: ErrorCode.NONE}
 
 
@@ -196,14 +196,14 @@ def test_with_too_few_in_sync_only_who_does_not_wait_for_all_is_taken():
     assert led.log.log_end_offset == 3
 
 
-def test_who_waits_when_too_few_are_left_in_sync_is_told():
+def test_producer_that_waits_when_too_few_are_left_in_sync_is_told():
     led = Led(min_insync_replicas=3)
     led.handle(plain(1))
     late_ms = STEADY_MS + CONFIG.replica_lag_time_max_ms + 1
     assert codes(led.tick(late_ms)) == {1: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 
 
-def test_who_waits_for_too_long_is_told_and_not_answered_again(led):
+def test_producer_that_waits_for_too_long_is_told_and_not_answered_again(led):
     events = plain(1), plain(2)
     led.handle(events[0], type(events[1])(2, ORDERS, events[1].records, timeout_ms=20))
     assert codes(led.tick(STEADY_MS + 19)) == {}
@@ -368,7 +368,7 @@ def test_a_deletion_does_not_wait_for_who_has_left_the_in_sync_set(led):
     assert led.tick(STEADY_MS) == [RecordsDeleted(3, ErrorCode.NONE, 1)]
 
 
-def test_who_may_not_lead_deletes_nothing(led):
+def test_leader_that_may_not_lead_deletes_nothing(led):
     deletable(led)
     late_ms = STEADY_MS + CONFIG.leader_lease_ms
     refused = [RecordsDeleted(3, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
@@ -382,7 +382,7 @@ def test_who_may_not_lead_deletes_nothing(led):
 
 
 @pytest.mark.parametrize("replication_first", [True, False])
-def test_who_waits_on_a_leader_that_resigns_is_told_once_in_whatever_order_it_comes(led, replication_first):
+def test_producer_that_waits_on_a_leader_that_resigns_is_told_once_in_whatever_order_it_comes(led, replication_first):
     deletable(led)
     led.handle(plain(1), markers(2, PAYMENTS, ORDERS), DeleteRecords(3, ORDERS, 1))
     told = led.replication.resign() if replication_first else []

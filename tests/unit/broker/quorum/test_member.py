@@ -3,16 +3,16 @@
 import pytest
 
 from eagleray.broker.controller.nodes import NO_NODE
-from eagleray.broker.quorum.ballot import Ballot, read_ballot
 from eagleray.broker.quorum.config import QuorumConfig
+from eagleray.broker.quorum.election_state import ElectionState, read_election_state
 from eagleray.broker.quorum.events import Committed, Deposed, Elected, RequestVote, SendTo, VoteAnswered
 from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.protocol.errors import ErrorCode
 from tests.support.faults import Fault, Operation, Outcome, ProcessKilled
-from tests.support.quorum import BALLOT, LEASE_MS, TIMEOUT_MS, Voters
+from tests.support.quorum import ELECTION_STATE, LEASE_MS, TIMEOUT_MS, Voters
 
 
-def test_a_single_voter_leads_at_once_and_needs_nobody() -> None:
+def test_a_single_voter_leads_at_once_and_needs_no_other() -> None:
     voters = Voters(1)
     voters.tick(1)
     assert voters.others == [(1, Elected(1)), (1, Committed(1))]
@@ -53,7 +53,7 @@ def test_a_proposal_is_committed_by_a_majority_and_not_before() -> None:
     assert voters[2].committed_offset < end_offset
 
 
-def test_who_does_not_lead_takes_no_proposals() -> None:
+def test_follower_takes_no_proposals() -> None:
     voters = Voters(1, 2, 3)
     voters.elect(1)
     assert voters[2].propose([b"one"], voters.now_ms) == (None, [])
@@ -62,7 +62,7 @@ def test_who_does_not_lead_takes_no_proposals() -> None:
 def test_a_vote_is_on_the_disk_before_it_is_given() -> None:
     voters = Voters(1, 2, 3)
     voters.tell(1, RequestVote(5, 2, -1, 0))
-    assert read_ballot(voters.disks[1], BALLOT) == Ballot(5, 2, voters.life(1))
+    assert read_election_state(voters.disks[1], ELECTION_STATE) == ElectionState(5, 2, voters.life(1))
     voters.now_ms += 2 * TIMEOUT_MS
     voters.start(1)
     voters.now_ms += 2 * TIMEOUT_MS
@@ -71,14 +71,14 @@ def test_a_vote_is_on_the_disk_before_it_is_given() -> None:
     assert voters.sent == [(1, SendTo(3, VoteAnswered(5, 1, voters.life(1), 5, False, False)))]
 
 
-def test_being_asked_changes_nothing() -> None:
+def test_pre_vote_changes_nothing() -> None:
     voters = Voters(1, 2, 3)
-    voters.tell(1, RequestVote(5, 2, -1, 0, is_only_asked=True))
+    voters.tell(1, RequestVote(5, 2, -1, 0, is_pre_vote=True))
     assert voters.sent == [(1, SendTo(2, VoteAnswered(0, 1, voters.life(1), 5, True, True)))]
     assert voters[1].term == 0
 
 
-def test_who_has_less_gets_no_vote() -> None:
+def test_candidate_with_less_gets_no_vote() -> None:
     voters = Voters(1, 2, 3)
     voters.elect(1, 2)
     voters.now_ms += 2 * TIMEOUT_MS
@@ -90,7 +90,7 @@ def test_who_has_less_gets_no_vote() -> None:
     assert voters[2].is_leader
 
 
-def test_who_has_heard_from_a_leader_votes_for_nobody_and_stays_in_its_term() -> None:
+def test_voter_with_a_recent_leader_grants_no_vote_and_stays_in_its_term() -> None:
     voters = Voters(1, 2, 3)
     voters.elect(1)
     voters.now_ms += TIMEOUT_MS - 1
@@ -152,7 +152,7 @@ def test_a_leader_with_nothing_to_tell_stays_in_touch() -> None:
     assert (voters[1].term, voters[2].leader) == (1, 1)
 
 
-def test_a_leader_that_hears_from_nobody_steps_down() -> None:
+def test_a_leader_that_hears_from_no_follower_steps_down() -> None:
     voters = Voters(1, 2, 3)
     voters.elect(1)
     voters.now_ms += TIMEOUT_MS
@@ -228,7 +228,7 @@ def dropping(voters: Voters) -> Push:
     )
 
 
-def test_who_dies_while_it_drops_its_log_has_no_vote_of_its_own_until_it_has_caught_up() -> None:
+def test_voter_that_dies_while_it_drops_its_log_has_no_vote_of_its_own_until_it_has_caught_up() -> None:
     voters = Voters(1, 2, 3)
     push = dropping(voters)
     killed = Fault(Outcome.KILL, on=Operation.WRITE, path_ending=".log")
@@ -237,7 +237,7 @@ def test_who_dies_while_it_drops_its_log_has_no_vote_of_its_own_until_it_has_cau
     voters.start(3)
     voters.now_ms += 2 * TIMEOUT_MS
     voters.sent.clear()
-    asked = RequestVote(9, 2, 9, 100, is_only_asked=True)
+    asked = RequestVote(9, 2, 9, 100, is_pre_vote=True)
     voters.tell(3, asked)
     assert (3, SendTo(2, VoteAnswered(1, 3, voters.life(3), 9, True, True, False))) in voters.sent
     voters.tick(1)
@@ -279,10 +279,10 @@ def test_a_new_quorum_begins_once_all_are_there() -> None:
     voters.tick(1)
     voters.carry()
     assert voters[1].is_settled
-    assert [read_ballot(disk, BALLOT).is_whole for disk in voters.disks.values()] == [True, True, True]
+    assert [read_election_state(disk, ELECTION_STATE).is_whole for disk in voters.disks.values()] == [True, True, True]
 
 
-def test_who_comes_with_an_empty_disk_does_not_elect_somebody_who_lacks_what_it_had() -> None:
+def test_voter_with_an_empty_disk_does_not_elect_a_candidate_that_lacks_what_it_had() -> None:
     voters = Voters(1, 2, 3)
     voters.elect(1)
     voters.propose(1, b"only on 1 and 2")
@@ -295,10 +295,10 @@ def test_who_comes_with_an_empty_disk_does_not_elect_somebody_who_lacks_what_it_
     assert not voters[3].is_leader
     voters.elect(1)
     assert [voters[node_id].committed_offset for node_id in (1, 2, 3)] == [3, 3, 3]
-    assert read_ballot(voters.disks[2], BALLOT).is_whole
+    assert read_election_state(voters.disks[2], ELECTION_STATE).is_whole
 
 
-def test_where_one_alone_has_the_log_it_is_elected_once_all_are_there_and_nobody_else_is() -> None:
+def test_voter_that_alone_has_the_log_is_elected_once_all_are_there_and_no_other_is() -> None:
     """So it is also when a cluster that had one voter begins again with three."""
     voters = Voters(1, 2, 3)
     voters.elect(1)
@@ -316,7 +316,7 @@ def test_where_one_alone_has_the_log_it_is_elected_once_all_are_there_and_nobody
     assert voters[3].committed_offset == end_offset + 1
 
 
-def test_who_comes_with_an_empty_disk_does_not_keep_a_leader_that_it_may_have_helped_to_replace() -> None:
+def test_voter_with_an_empty_disk_does_not_keep_a_leader_that_it_may_have_helped_to_replace() -> None:
     voters = Voters(1, 2, 3)
     voters.elect(1)
     voters.now_ms += 1
@@ -335,7 +335,7 @@ def test_who_comes_with_an_empty_disk_does_not_keep_a_leader_that_it_may_have_he
     [
         ({"controller_quorum_lease_ms": 819}, "expected at most 818"),
         ({"controller_quorum_heartbeat_interval_ms": 800}, "less than the lease"),
-        ({"controller_quorum_push_timeout_ms": 0}, "expected 1 or more"),
+        ({"controller_quorum_push_timeout_ms": 0}, "expected a value from 1 to"),
     ],
 )
 def test_settings_that_could_not_work_are_refused(settings: dict[str, int], complaint: str) -> None:

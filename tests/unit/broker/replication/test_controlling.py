@@ -7,7 +7,7 @@ from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.controlling import NodeCame, ReplicationController
-from eagleray.broker.replication.events import Heartbeat, HeartbeatAnswered, Resigned
+from eagleray.broker.replication.events import BrokerHeartbeat, BrokerHeartbeatAnswered, Resigned
 from eagleray.protocol.errors import ErrorCode
 from tests.support.replicas import CONFIG, LIVES, PARTITION, metadata, registration
 
@@ -27,10 +27,10 @@ def end_of_session(controller: ReplicationController, image: MetadataImage) -> t
 
 def answer_of(
     controller: ReplicationController, image: MetadataImage, node_id: int, now_ms: int, **fields: object
-) -> HeartbeatAnswered:
-    heartbeat = Heartbeat(node_id, fields.pop("incarnation", LIVES[node_id]), 77, **fields)
+) -> BrokerHeartbeatAnswered:
+    heartbeat = BrokerHeartbeat(node_id, fields.pop("incarnation", LIVES[node_id]), 77, **fields)
     answer = controller.heartbeat(heartbeat, image, now_ms).answer
-    assert isinstance(answer, HeartbeatAnswered)
+    assert isinstance(answer, BrokerHeartbeatAnswered)
     return answer
 
 
@@ -87,7 +87,7 @@ def test_a_node_that_comes_again_begins_a_life_and_a_late_registration_of_an_old
     assert controller.node_came(NodeCame(registration(2), EVERYTHING), image, 1).changes == ()
 
 
-def test_who_has_a_session_is_not_taken_for_alive_by_a_node_in_doubt() -> None:
+def test_node_with_a_session_is_not_taken_for_alive_by_a_node_in_doubt() -> None:
     image = metadata(STATE)
     controller = controller_of(image)
     came = NodeCame(registration(2, 23), Loss((), (PARTITION,), is_everything=True))
@@ -105,10 +105,10 @@ def test_a_preferred_leader_is_elected_when_the_present_one_has_resigned() -> No
     assert answer_of(controller, image, 1, 1).resign == ()
     asked = answer_of(controller, image, 2, 1).resign
     assert asked == (Resigned(PARTITION, 5),)
-    decided = controller.heartbeat(Heartbeat(2, LIVES[2], 78, asked), image, 2)
+    decided = controller.heartbeat(BrokerHeartbeat(2, LIVES[2], 78, asked), image, 2)
     after = image.apply(decided.changes)
     assert after.find(PARTITION) == PartitionImage(1, 6, (1, 2, 3), (1, 2, 3), 1)
-    assert isinstance(decided.answer, HeartbeatAnswered)
+    assert isinstance(decided.answer, BrokerHeartbeatAnswered)
     assert decided.answer.metadata_version == after.version
     assert answer_of(controller, after, 1, 3).resign == ()
 

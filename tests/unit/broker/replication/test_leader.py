@@ -432,3 +432,24 @@ def test_what_was_damaged_on_its_way_is_pushed_again():
     refused = PushAnswered(PARTITION, 2, LIVES[2], push.push_id, 1, ErrorCode.CORRUPT_MESSAGE)
     assert leader.push_answered(refused, NOW_MS) == []
     assert 2 in pushes_in(leader.tick(NOW_MS + CONFIG.replica_push_timeout_ms))
+
+
+def test_a_leader_has_a_deadline_only_while_time_could_change_something() -> None:
+    log = open_log()
+    leader = in_sync_leader(log)
+    deadlines = leader._deadlines
+    time_ms = NOW_MS
+    while PARTITION in deadlines:
+        time_ms = deadlines.take_due(deadlines.next_due_ms) and time_ms + 50
+        for node_id, push in pushes_in(leader.tick(time_ms)).items():
+            leader.push_answered(has_all(push, node_id), time_ms)
+        assert time_ms < NOW_MS + 1000, "everybody has everything"
+    assert leader.tick(time_ms) == []
+    write(log, 1)
+    pushes = pushes_in(leader.appended(time_ms))
+    assert PARTITION in deadlines
+    for node_id, push in pushes.items():
+        leader.push_answered(has_all(push, node_id), time_ms)
+    assert PARTITION in deadlines, "the followers do not know the high watermark yet"
+    leader.resign()
+    assert PARTITION not in deadlines

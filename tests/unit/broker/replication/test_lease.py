@@ -3,18 +3,18 @@
 import pytest
 
 from eagleray.broker.replication.config import ReplicationConfig
-from eagleray.broker.replication.events import HeartbeatAnswered
+from eagleray.broker.replication.events import BrokerHeartbeatAnswered
 from eagleray.broker.replication.lease import Lease
-from eagleray.broker.replication.sessions import Sessions
+from eagleray.broker.replication.sessions import BrokerSessions
 from eagleray.protocol.errors import ErrorCode
 from tests.support.replicas import CONFIG
 
 
-def answer(sent_ms: int, version: int = 1, error_code: ErrorCode = ErrorCode.NONE) -> HeartbeatAnswered:
-    return HeartbeatAnswered(1, 11, sent_ms, error_code, version)
+def answer(sent_ms: int, version: int = 1, error_code: ErrorCode = ErrorCode.NONE) -> BrokerHeartbeatAnswered:
+    return BrokerHeartbeatAnswered(1, 11, sent_ms, error_code, version)
 
 
-def test_it_holds_from_the_sending_of_a_heartbeat_that_was_answered() -> None:
+def test_lease_holds_from_the_sending_of_a_heartbeat_that_was_answered() -> None:
     lease = Lease(CONFIG)
     lease.knows(1)
     assert not lease.holds(0)
@@ -51,7 +51,7 @@ def test_a_node_that_was_given_up_has_no_lease_any_more() -> None:
 
 
 def test_a_session_ends_after_its_time_and_once() -> None:
-    sessions = Sessions(CONFIG, [], 0)
+    sessions = BrokerSessions(CONFIG, [], 0)
     sessions.begin(1, 0)
     sessions.begin(2, 0)
     sessions.hear(2, 400)
@@ -64,7 +64,7 @@ def test_a_session_ends_after_its_time_and_once() -> None:
 
 
 def test_a_controller_that_begins_anew_waits_for_leases_that_the_last_one_may_have_given() -> None:
-    sessions = Sessions(CONFIG, [1, 2], 0)
+    sessions = BrokerSessions(CONFIG, [1, 2], 0)
     sessions.hear(2, 300)
     # A node whose clock runs a tenth slower has a lease of 700 ms until 778 ms by the true time, 856 by a fast clock.
     assert sessions.end_overdue(500) == sessions.end_overdue(855) == ()
@@ -78,7 +78,7 @@ def test_a_controller_that_begins_anew_waits_for_leases_that_the_last_one_may_ha
     [
         ({"leader_lease_ms": 2700}, "expected at most 2454"),
         ({"broker_heartbeat_interval_ms": 2000}, "expected less than the lease"),
-        ({"replica_push_max_bytes": 0}, "expected 1 or more"),
+        ({"replica_push_max_bytes": 0}, "expected a value from 1 to"),
     ],
 )
 def test_settings_by_which_two_could_lead_are_refused(settings: dict[str, int], message: str) -> None:

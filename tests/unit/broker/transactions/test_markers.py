@@ -8,13 +8,13 @@ from eagleray.broker.transactions.events import MarkersWritten, SendMarkers, Tic
 from eagleray.broker.transactions.marker_events import (
     NO_LEADER,
     LeadersLearned,
+    MarkerCall,
+    MarkerCallAnswered,
+    MarkerCallUnanswered,
     MarkerEffect,
     MarkerEvent,
-    MarkersAnswered,
-    MarkersUnanswered,
     PartitionsDeleted,
     ResolveLeaders,
-    WriteMarkers,
 )
 from eagleray.broker.transactions.markers import DONE, MarkerChannelManager, MarkerConfig
 from eagleray.protocol.errors import ErrorCode
@@ -50,27 +50,30 @@ class Manager:
     def __init__(self, config: MarkerConfig | None = None, leaders: dict[TopicPartition, int] | None = None) -> None:
         self.machine = MarkerChannelManager(config or MarkerConfig())
         self.now_ms = 0
-        self.calls: dict[int, WriteMarkers] = {}
+        self.calls: dict[int, MarkerCall] = {}
         self.tell(LeadersLearned({A0: 1, A1: 1, B0: 2} if leaders is None else leaders))
 
     def tell(self, event: MarkerEvent) -> list[MarkerEffect]:
         effects = self.machine.handle(event, self.now_ms)
         for effect in effects:
-            if isinstance(effect, WriteMarkers):
+            if isinstance(effect, MarkerCall):
                 assert effect.leader not in self.calls, "one call at a time"
                 self.calls[effect.leader] = effect
         return effects
 
     def answer(self, leader: int, *error_codes: ErrorCode) -> list[MarkerEffect]:
         call = self.calls.pop(leader)
-        return self.tell(MarkersAnswered(leader, call.call_id, error_codes))
+        return self.tell(MarkerCallAnswered(leader, call.call_id, error_codes))
 
     def no_answer(self, leader: int) -> list[MarkerEffect]:
-        return self.tell(MarkersUnanswered(leader, self.calls.pop(leader).call_id))
+        return self.tell(MarkerCallUnanswered(leader, self.calls.pop(leader).call_id))
 
     def tick(self, after_ms: int) -> list[MarkerEffect]:
         self.now_ms += after_ms
-        return self.tell(Tick())
+        due_ms = self.machine.next_due_ms
+        effects = self.tell(Tick())
+        assert not effects or due_ms <= self.now_ms, "what time makes necessary was said to be due"
+        return effects
 
     def told(self, leader: int) -> list[set[TopicPartition]]:
         return [set(marker.partitions) for marker in self.calls[leader].markers]
@@ -94,7 +97,7 @@ def test_a_transaction_on_two_leaders(manager: Manager):
     assert len(manager.machine) == 0
 
 
-def test_what_comes_while_a_call_is_in_flight_goes_together_into_the_next(manager: Manager):
+def test_markers_that_come_while_a_call_is_in_flight_go_together_into_the_next(manager: Manager):
     manager.tell(send("first", A0))
     for name in ("second", "third", "fourth"):
         assert manager.tell(send(name, A0, A1)) == []
@@ -161,7 +164,9 @@ def test_without_partitions_there_is_nothing_to_write(manager: Manager):
 
 
 @pytest.mark.parametrize("error_code", RETRIED)
-def test_what_failed_is_tried_again_after_a_pause_and_its_leader_looked_up(manager: Manager, error_code: ErrorCode):
+def test_marker_that_failed_is_tried_again_after_a_pause_and_its_leader_looked_up(
+    manager: Manager, error_code: ErrorCode
+):
     request = send("t", A0)
     manager.tell(request)
 
@@ -170,7 +175,7 @@ def test_what_failed_is_tried_again_after_a_pause_and_its_leader_looked_up(manag
     assert manager.tick(1) == [ResolveLeaders((A0,))]
     [call] = manager.tell(LeadersLearned({A0: 9}))
 
-    assert isinstance(call, WriteMarkers)
+    assert isinstance(call, MarkerCall)
     assert call.leader == 9
     assert manager.answer(9) == [written(request)]
 
@@ -222,7 +227,7 @@ def test_a_fenced_coordinator_is_not_served_any_more(manager: Manager):
 
     effects = manager.answer(1, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
-    assert [type(effect) for effect in effects] == [WriteMarkers], "the other goes on"
+    assert [type(effect) for effect in effects] == [MarkerCall], "the other goes on"
     assert manager.answer(2) == [], "what still comes for the fenced one is of no interest"
     assert manager.answer(1) == [written(other)]
     assert len(manager.machine) == 0
@@ -255,8 +260,8 @@ def test_an_answer_to_a_call_that_is_long_over_is_not_taken_for_another(manager:
     manager.tick(20)
     manager.tell(LeadersLearned({A0: 1}))
 
-    assert manager.tell(MarkersAnswered(1, old.call_id, (ErrorCode.TRANSACTION_COORDINATOR_FENCED,))) == []
-    assert manager.tell(MarkersUnanswered(1, old.call_id)) == []
+    assert manager.tell(MarkerCallAnswered(1, old.call_id, (ErrorCode.TRANSACTION_COORDINATOR_FENCED,))) == []
+    assert manager.tell(MarkerCallUnanswered(1, old.call_id)) == []
 
     assert manager.answer(1) == [written(send("t", A0))]
 
@@ -320,7 +325,7 @@ def test_a_newer_request_takes_the_place_of_an_older(manager: Manager, epoch: in
 
     effects = manager.answer(1)
 
-    assert [type(effect) for effect in effects] == [WriteMarkers], "nothing is reported for the older"
+    assert [type(effect) for effect in effects] == [MarkerCall], "nothing is reported for the older"
     assert manager.answer(2) == []
     assert manager.answer(1) == [written(newer)]
 

@@ -7,10 +7,10 @@ from eagleray.broker.messages import Marker
 from eagleray.broker.transactions.events import BranchMarkers, MarkersWritten, SendMarkers, Tick
 from eagleray.broker.transactions.marker_events import (
     LeadersLearned,
-    MarkersAnswered,
-    MarkersUnanswered,
+    MarkerCall,
+    MarkerCallAnswered,
+    MarkerCallUnanswered,
     PartitionsDeleted,
-    WriteMarkers,
 )
 from eagleray.broker.transactions.markers import MarkerChannelManager, MarkerConfig
 from eagleray.protocol.errors import ErrorCode
@@ -35,19 +35,19 @@ class Manager:
     def __init__(self, config: MarkerConfig | None = None) -> None:
         self.machine = MarkerChannelManager(config or MarkerConfig())
         self.now_ms = 0
-        self.calls: dict[int, WriteMarkers] = {}
+        self.calls: dict[int, MarkerCall] = {}
         self.learn()
 
     def tell(self, event):
         effects = self.machine.handle(event, self.now_ms)
-        self.calls.update({effect.leader: effect for effect in effects if isinstance(effect, WriteMarkers)})
+        self.calls.update({effect.leader: effect for effect in effects if isinstance(effect, MarkerCall)})
         return [effect for effect in effects if isinstance(effect, MarkersWritten)]
 
     def learn(self):
         return self.tell(LeadersLearned({A0: 1, A1: 1, B0: 2}))
 
     def answer(self, leader: int, *error_codes: ErrorCode):
-        return self.tell(MarkersAnswered(leader, self.calls.pop(leader).call_id, error_codes))
+        return self.tell(MarkerCallAnswered(leader, self.calls.pop(leader).call_id, error_codes))
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_only_what_failed_is_written_again(manager):
 
 def test_a_call_without_an_answer_is_made_again_for_all(manager):
     manager.tell(send(A1))
-    manager.tell(MarkersUnanswered(1, manager.calls.pop(1).call_id))
+    manager.tell(MarkerCallUnanswered(1, manager.calls.pop(1).call_id))
     manager.answer(2)
     manager.now_ms += 1000
     manager.tell(Tick())

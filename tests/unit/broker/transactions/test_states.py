@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from eagleray.broker.transactions.states import EXPIRABLE, VALID_PREVIOUS, TransactionState, may_follow
-from eagleray.broker.transactions.table import Shard, Transaction
+from eagleray.broker.transactions.table import Transaction, TransactionShard
 from tests.support.coordinators import snapshot
 
 # From the state before the arrow to each of those behind it.
@@ -36,7 +36,7 @@ def test_every_pair_of_states(before: TransactionState, after: TransactionState)
 
 @pytest.mark.parametrize(("before", "after"), list(product(TransactionState, TransactionState)))
 def test_a_transaction_takes_no_other_way(before: TransactionState, after: TransactionState):
-    transaction = Transaction("t", Shard(0, 1), snapshot(before))
+    transaction = Transaction("t", TransactionShard(0, 1), snapshot(before))
 
     if (before.name, after.name) in allowed_ways():
         transaction.prepare(snapshot(after), None)
@@ -48,7 +48,7 @@ def test_a_transaction_takes_no_other_way(before: TransactionState, after: Trans
 
 
 def test_only_one_transition_at_a_time():
-    transaction = Transaction("t", Shard(0, 1), snapshot(TransactionState.EMPTY))
+    transaction = Transaction("t", TransactionShard(0, 1), snapshot(TransactionState.EMPTY))
     transaction.prepare(snapshot(TransactionState.ONGOING), None)
 
     with pytest.raises(AssertionError, match="two transitions"):
@@ -56,7 +56,7 @@ def test_only_one_transition_at_a_time():
 
 
 def test_an_epoch_never_falls():
-    transaction = Transaction("t", Shard(0, 1), snapshot(TransactionState.EMPTY, producer_epoch=5))
+    transaction = Transaction("t", TransactionShard(0, 1), snapshot(TransactionState.EMPTY, producer_epoch=5))
 
     with pytest.raises(AssertionError, match="never falls"):
         transaction.prepare(snapshot(TransactionState.EMPTY, producer_epoch=4), None)

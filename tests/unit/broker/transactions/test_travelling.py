@@ -16,6 +16,7 @@ from eagleray.broker.transactions.events import (
     EndBranched,
     EndTransaction,
     Event,
+    ForgetTransactionalId,
     InitProducerId,
     ListTransactions,
     LogTransition,
@@ -38,22 +39,17 @@ from eagleray.broker.transactions.events import (
 )
 from eagleray.broker.transactions.marker_events import (
     LeadersLearned,
+    MarkerCall,
+    MarkerCallAnswered,
+    MarkerCallUnanswered,
     MarkerEffect,
     MarkerEvent,
-    MarkersAnswered,
-    MarkersUnanswered,
     PartitionsDeleted,
     ResolveLeaders,
-    WriteMarkers,
 )
 from eagleray.broker.transactions.producer_ids import (
     AllocateBlock,
-    AllocatorEffect,
-    AllocatorEvent,
     BlockAllocated,
-    IdsNotReserved,
-    IdsReserved,
-    ReserveIds,
 )
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
@@ -91,6 +87,7 @@ MESSAGES = [
     BeginBranched(1, "t", "batch-1", 5),
     OpenBranch(1, "t", PRODUCER),
     EndBranched(1, "t", PRODUCER, True, (PRODUCER, PRODUCER)),
+    ForgetTransactionalId(1, "t", PRODUCER),
     BranchedReply(1, ErrorCode.NONE, PRODUCER, True),
     DescribeTransaction(1, "t"),
     TransactionDescribed(1, ErrorCode.NONE, DESCRIPTION),
@@ -104,16 +101,13 @@ MESSAGES = [
 ]
 MARKER_MESSAGES = [
     PartitionsDeleted((ORDERS_0,)),
-    MarkersAnswered(1, 2, (ErrorCode.NONE,)),
-    MarkersUnanswered(1, 2),
-    WriteMarkers(1, 2, (Marker(PRODUCER, True, 1, 2, (ORDERS_0,)),)),
+    MarkerCallAnswered(1, 2, (ErrorCode.NONE,)),
+    MarkerCallUnanswered(1, 2),
+    MarkerCall(1, 2, (Marker(PRODUCER, True, 1, 2, (ORDERS_0,)),)),
     ResolveLeaders((ORDERS_0,)),
 ]
 ALLOCATOR_MESSAGES = [
     AllocateBlock(1),
-    IdsReserved(1, 1000),
-    IdsNotReserved(1, ErrorCode.KAFKA_STORAGE_ERROR),
-    ReserveIds(1, 1000),
     BlockAllocated(1, ErrorCode.NONE, 0, 1000),
 ]
 
@@ -129,8 +123,8 @@ def test_of_the_marker_channel_manager(message: MarkerEvent | MarkerEffect):
 
 
 @pytest.mark.parametrize("message", ALLOCATOR_MESSAGES, ids=lambda message: type(message).__name__)
-def test_of_the_allocator(message: AllocatorEvent | AllocatorEffect):
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=AllocatorEvent | AllocatorEffect) == message
+def test_of_the_allocator(message: AllocateBlock | BlockAllocated):
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=AllocateBlock | BlockAllocated) == message
 
 
 def test_the_table_of_leaders_too():

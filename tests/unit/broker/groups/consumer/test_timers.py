@@ -130,7 +130,7 @@ def test_settings_are_checked():
         {"group_consumer_assignors": ()},
         {"group_consumer_assignors": ("sticky",)},
     ):
-        with pytest.raises(ValueError, match="group_consumer"):
+        with pytest.raises(ValueError, match=r"group\.consumer"):
             ConsumerGroupConfig(**bad)
 
 

@@ -1,0 +1,1 @@
+"""What all state machines share: deadlines."""

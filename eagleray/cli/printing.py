@@ -1,0 +1,99 @@
+"""Writing records to the standard output, so that it is known which of them have got there."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import select
+import stat
+import struct
+import sys
+import termios
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+_LOOKS_AT_ONCE: Final = 200
+_LOOK_S: Final = 0.001
+
+
+class Printer(Protocol):
+    """Writes pieces, and counts those that have got where they should."""
+
+    printed: int
+
+    async def write(self, pieces: Sequence[bytes]) -> None:
+        """Write; raises OSError where that is not possible, BrokenPipeError where the reader has gone."""
+
+
+class StreamPrinter:
+    """Writes to a terminal, a file, or whatever takes all that it is given: what is flushed is printed."""
+
+    def __init__(self) -> None:
+        self.printed = 0
+
+    async def write(self, pieces: Sequence[bytes]) -> None:
+        """Write all and flush."""
+        sys.stdout.buffer.write(b"".join(pieces))
+        sys.stdout.buffer.flush()
+        self.printed += len(pieces)
+
+
+class PipePrinter:
+    """Writes to a pipe, one piece after the other, each when the reader has taken the one before.
+
+    A pipe takes 64 KiB that its reader may never look at: behind `| head -3` that would be hundreds of records. What
+    the reader has left in the pipe when it went away is not printed.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.printed = 0
+        self._pipe = descriptor
+        self._gone = select.poll()
+        # Errors are told of without being asked for: POLLERR says that no reader is left.
+        self._gone.register(descriptor, 0)
+
+    async def write(self, pieces: Sequence[bytes]) -> None:
+        """Write each piece, and wait until it has been read."""
+        for piece in pieces:
+            await self._write_all(piece)
+            await self._until_read()
+            self.printed += 1
+
+    async def _write_all(self, piece: bytes) -> None:
+        left = memoryview(piece)
+        while left:
+            # No more than a pipe takes at once without waiting, so that an interrupt is not kept waiting either.
+            left = left[os.write(self._pipe, left[: select.PIPE_BUF]) :]
+            if left:
+                await self._until_read()
+
+    async def _until_read(self) -> None:
+        looks = 0
+        while unread_bytes(self._pipe):
+            if self._gone.poll(0):
+                raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+            looks += 1
+            # A reader that waits for us is quick; one that works is not woken up more often by our looking.
+            await asyncio.sleep(0 if looks < _LOOKS_AT_ONCE else _LOOK_S)
+
+
+def unread_bytes(pipe: int) -> int:
+    """How much of what was written to a pipe has not been read."""
+    found: tuple[int] = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
+    return found[0]
+
+
+def printer_for(*, is_exact: bool) -> Printer:
+    """Choose how to write to the standard output; `is_exact` where it matters what a reader has taken."""
+    pipe = _pipe_of(sys.stdout) if is_exact else None
+    return StreamPrinter() if pipe is None else PipePrinter(pipe)
+
+
+def _pipe_of(stream: Any) -> int | None:  # noqa: ANN401 - a stream, or what stands in for one
+    try:
+        descriptor: int = stream.fileno()
+    except (OSError, AttributeError, ValueError):
+        return None
+    return descriptor if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else None

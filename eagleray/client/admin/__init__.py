@@ -1,0 +1,1 @@
+"""The admin: topics, records, replicas, transactions and groups."""

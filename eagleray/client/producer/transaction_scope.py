@@ -1,0 +1,35 @@
+"""A transaction of a producer as a context."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from eagleray.client.producer.transaction_states import State
+
+if TYPE_CHECKING:
+    from eagleray.client.producer.producer import AsyncProducer
+
+
+class TransactionScope:
+    """One transaction of a producer, as a context."""
+
+    __slots__ = ("_producer",)
+
+    def __init__(self, producer: AsyncProducer) -> None:
+        self._producer = producer
+
+    async def __aenter__(self) -> AsyncProducer:
+        producer = self._producer
+        if producer.state is State.UNINITIALIZED:
+            await producer.init()
+        producer.begin()
+        return producer
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if raised is not None:
+            await self._producer.abort_because(raised)
+        else:
+            await self._producer.commit()

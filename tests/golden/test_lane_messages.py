@@ -1,0 +1,44 @@
+"""Messages of the lanes keep their tags, their fields and the order of these within a version of the lane."""
+
+import inspect
+import typing
+
+import pytest
+
+from eagleray.actors.lanes.catalog import MESSAGES
+from tests.golden.lane_messages import FILE, described, unreadable
+from tests.golden.shapes import tagged_structs
+
+TAGGED = tagged_structs(typing.get_args(MESSAGES))
+
+BEFORE = "version 1\n('Fetch', request_id: int)\n('Fetched', request_id: int, offset: int)\n"
+
+
+def test_lane_carries_what_was_released():
+    assert described() == FILE.read_text(), "python -m tests.golden.lane_messages says whether a peer can read it still"
+
+
+@pytest.mark.parametrize("message", TAGGED, ids=[each.__name__ for each in TAGGED])
+def test_tag_does_not_follow_the_class_name(message):
+    assert f'tag="{message.__struct_config__.tag}"' in inspect.getsource(message)
+
+
+def test_tags_tell_all_messages_apart():
+    tags = [message.__struct_config__.tag for message in typing.get_args(MESSAGES)]
+    assert len({*tags}) == len(tags)
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (BEFORE, []),
+        (BEFORE + "('New', request_id: int)\n", []),
+        (BEFORE.replace("offset: int)", "offset: int, epochs?: [(a: int, b: int)])"), []),
+        (BEFORE.replace("offset: int)", "offset: int, epoch: int)"), ["('Fetched', request_id: int, offset: int)"]),
+        (BEFORE.replace("'Fetch'", "'Read'"), ["('Fetch', request_id: int)"]),
+        (BEFORE.replace("version 1", "version 2").replace("'Fetch'", "'Read'"), []),
+    ],
+    ids=["same", "another message", "optional field at the end", "required field", "renamed", "another version"],
+)
+def test_text_that_a_peer_cannot_read_is_found(now, expected):
+    assert unreadable(BEFORE, now) == expected

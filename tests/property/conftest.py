@@ -1,0 +1,5 @@
+"""Properties, checked with hypothesis, without Ray."""
+
+from tests.support.without_ray import without_ray
+
+__all__ = ["without_ray"]

@@ -1,0 +1,225 @@
+"""A whole cluster in one process: real nodes on simulated machines, clients, and what goes wrong, from one seed."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from eagleray.actors import logs
+from eagleray.actors.spec import NodeSpec
+from eagleray.broker.controller import planning
+from eagleray.broker.identities import TopicPartition
+from tests.simulation.cluster.evidence import check_history
+from tests.simulation.cluster.fault_plan import FaultPlan
+from tests.simulation.cluster.faults import Faults
+from tests.simulation.cluster.lanes import Asked, Replied
+from tests.simulation.cluster.liveness import Liveness
+from tests.simulation.cluster.loop import Clock
+from tests.simulation.cluster.machine import DATA, SimulatedMachine
+from tests.simulation.cluster.places import USER_PARTITIONS
+from tests.simulation.cluster.producers import IdempotentProducer, Producer, TransactionalProducer
+from tests.simulation.cluster.reader import Operator, Reader
+from tests.simulation.cluster.states import States
+from tests.simulation.cluster.transformer import Transformer
+from tests.simulation.cluster.watch import Watch
+from tests.simulation.network import Network, NetworkFaults
+from tests.simulation.schedule import Schedule, Violation
+
+TROUBLED_MS = 8000
+HEALED_MS = 60_000
+LOOK_INTERVAL_MS = 20
+SCRUB_INTERVAL_MS = 400
+COMPACTION_INTERVAL_MS = 500
+STEP_BYTES = 6000
+INTERNAL_CONFIGS = {"min.cleanable.dirty.ratio": "0.2", "index.interval.bytes": "200"}
+BEGINNING_MS = 60_000
+ROLES = ("controller", "allocator", "coordinator", "groups", "markers", "leader")
+SETTINGS = {
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.segment.bytes": "1024",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.segment.bytes": "1024",
+    "min.insync.replicas": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "leader.imbalance.check.interval.seconds": "3",
+    "replica.lag.time.max.ms": "400",
+    "replica.push.max.bytes": "600",
+    "replica.push.timeout.ms": "120",
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "150",
+    "leader.lease.ms": "700",
+    "controller.quorum.election.timeout.ms": "400",
+    "controller.quorum.lease.ms": "320",
+    "controller.quorum.heartbeat.interval.ms": "60",
+    "controller.quorum.push.timeout.ms": "120",
+    "controller.quorum.push.max.bytes": "1000",
+}
+
+
+class Harness:
+    """One simulated cluster: three voters, three partitions of users', one of transactions and one of offsets."""
+
+    def __init__(self, seed: int) -> None:
+        self.schedule = Schedule(seed)
+        self.fault_plan = FaultPlan.draw(self.schedule)
+        self.network = Network(self.schedule, NetworkFaults())
+        self.network.dropped = self._dropped
+        self.touched: set[int] = set()
+        self._violation: BaseException | None = None
+        self.watch = Watch(self, USER_PARTITIONS)
+        node_ids = [100 * number for number in range(self.fault_plan.nodes)]
+        self.controllers = tuple(node_ids[:3])
+        self.machines = {node_id: self._machine(node_id) for node_id in node_ids}
+        self.states = States(self)
+        self.network.struck = self.states.struck_sender
+        self.operator = Operator(self)
+        self.readers = [Reader(self, partition) for partition in USER_PARTITIONS]
+        each = self.fault_plan.transactions
+        self.producers: list[Producer] = [
+            IdempotentProducer(self, "idempotent", 2 * each),
+            TransactionalProducer(self, "transfer-1", each),
+            TransactionalProducer(self, "transfer-2", each),
+        ]
+        self.transformer = Transformer(self)
+        self.faults = Faults(self)
+        self._liveness = Liveness(self)
+
+    def _machine(self, node_id: int) -> SimulatedMachine:
+        chance = self.schedule.chance
+        clock = Clock(self.schedule, 1.0, 1000)
+        if self.fault_plan.is_skewed:
+            self.schedule.fired["clock skewed"] += 1
+            clock = Clock(self.schedule, chance.uniform(0.92, 1.08), chance.randint(1000, 10**6))
+        roles = ROLES if node_id in self.controllers else ROLES[1:]
+        settings = SETTINGS | {"flush": self.fault_plan.flush.value}
+        spec = NodeSpec(
+            cluster="simulated",
+            node_id=node_id,
+            roles=roles,
+            data_dir=DATA,
+            host=f"machine-{node_id}",
+            token=b"",
+            settings=settings,
+            machine=f"machine-{node_id}",
+            controllers=self.controllers,
+        )
+        return SimulatedMachine(self, spec, clock)
+
+    def keepers(self, partition: TopicPartition) -> list[SimulatedMachine]:
+        """The machines that keep a partition."""
+        state = self.watch.image.find(partition)
+        return [] if state is None else [self.machines[node_id] for node_id in state.replicas]
+
+    def violate(self, error: BaseException) -> None:
+        """Note what must never be; whatever is in the way of raising it, the step ends with it."""
+        self._violation = self._violation or error
+
+    def _dropped(self, source: Any, target: Any, frame: Any) -> None:
+        """Let the node that asks notice, after a while, that nothing comes through on a connection."""
+        match frame:
+            case Asked():
+                asker, process = source, frame.from_process
+            case Replied():
+                asker, process = target, frame.to_process
+            case _:
+                return
+        at = self.machines.get(asker) or next(client for client in self._clients() if client.name == asker)
+
+        def notice() -> None:
+            loop = at.loop if isinstance(at, SimulatedMachine) else at._loop
+            if loop is not None and at.endpoint is not None:
+                loop.run(at.endpoint.break_link, process, frame.link)
+
+        self.schedule.after(self.schedule.chance.randint(20, 1200), notice)
+
+    def _clients(self) -> list[Any]:
+        return [self.operator, *self.readers, *self.producers, self.transformer]
+
+    # Running
+
+    def run(self) -> Counter[str]:
+        """Begin, run in trouble, heal, and run until all is well; return what happened how often."""
+        try:
+            self._run()
+        finally:
+            self._end()
+        return self.schedule.fired
+
+    def _end(self) -> None:
+        for loop in [machine.loop for machine in self.machines.values()]:
+            if loop is not None:
+                loop.kill()
+        for client in self._clients():
+            client.crash()
+
+    def _run(self) -> None:
+        for machine in self.machines.values():
+            machine.start()
+        self.operator.start()
+        self._run_until(self._has_begun, BEGINNING_MS, "did not begin")
+        for client in self._clients():
+            client.start()
+        self.network.network_faults = self.fault_plan.network_faults
+        self.faults.begin()
+        until_ms = self.schedule.now_ms + TROUBLED_MS
+        while self.schedule.now_ms < until_ms and not self._is_idle(until_ms):
+            self._step()
+        self._heal()
+        self._run_until(self._liveness.is_well, HEALED_MS, "was healed and did not become well")
+        self.watch.finish()
+        check_history(self)
+
+    def _run_until(self, is_so: Any, longest_ms: int, complaint: str) -> None:
+        until_ms = self.schedule.now_ms + longest_ms
+        while not is_so():
+            if self.schedule.now_ms > until_ms:
+                raise Violation(f"the world {complaint}: {self._liveness.describe()}")
+            next_look_ms = self.schedule.now_ms + LOOK_INTERVAL_MS
+            while self.schedule.now_ms < next_look_ms:
+                self._step()
+
+    def _step(self) -> None:
+        self.schedule.step()
+        self.watch.step()
+        if self._violation is not None:
+            raise self._violation
+
+    def _has_begun(self) -> bool:
+        return self.operator.is_done and all(self.watch.image.find(each) for each in self.watch.partitions)
+
+    def _is_idle(self, until_ms: int) -> bool:
+        return (
+            all(producer.is_done for producer in self.producers) and self.schedule.now_ms > until_ms - TROUBLED_MS // 2
+        )
+
+    def _heal(self) -> None:
+        self.faults.is_over = True
+        self.network.network_faults = NetworkFaults()
+        self.network.heal()
+        for machine in self.machines.values():
+            machine.disk.heal()
+            machine.wake()
+            machine.start()
+        for client in self._clients():
+            client.start()
+
+
+@contextlib.contextmanager
+def quick_housekeeping() -> Iterator[None]:
+    """Have logs looked after all the time: scrubbed, and compacted a few records at a time as soon as that can be."""
+    intervals = {"SCRUB_INTERVAL_MS": SCRUB_INTERVAL_MS, "CHECKPOINT_INTERVAL_MS": COMPACTION_INTERVAL_MS}
+    with (
+        mock.patch.multiple(logs, STEP_BYTES=STEP_BYTES, **intervals),
+        mock.patch.dict(planning._INTERNAL_CONFIGS, INTERNAL_CONFIGS),
+    ):
+        yield
+
+
+def simulate_cluster(seed: int) -> Counter[str]:
+    """Run the world of a seed; whatever is wrong raises, with the seed."""
+    try:
+        with quick_housekeeping():
+            return Harness(seed).run()
+    except Exception as error:
+        raise Violation(f"seed {seed}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,5 @@
+"""One thing each, by example, without Ray."""
+
+from tests.support.without_ray import without_ray
+
+__all__ = ["without_ray"]
