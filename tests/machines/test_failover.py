@@ -96,7 +96,7 @@ def test_the_node_of_the_controller_is_killed(cluster, nodes):
     until_back(cluster, [nodes[0]])
 
 
-def test_a_leader_that_slept_wakes_as_nobody(cluster, nodes):
+def test_stopped_leader_wakes_without_its_leadership(cluster, nodes):
     sleeper = psutil.Process(nodes[200]["pid"])
     run_load(cluster, 40, sleeper.suspend, producers=10, transactions=12)
     sleeper.resume()

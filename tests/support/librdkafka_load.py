@@ -10,6 +10,11 @@ from tests.support.clusters import assert_holds, client_of, fresh, until, within
 PARTITIONS = 4
 PATIENCE_S = 60
 ABORTED_EVERY = 5
+SILENCE_MS = 10_000
+"""A node that is stopped (SIGSTOP) keeps its connections open and says nothing. librdkafka then waits until its
+`socket.timeout.ms`, which it derives from the transaction's timeout: both would run out in the same moment."""
+TRANSACTION_TIMEOUT_MS = 600_000
+"""No transaction of this load may time out at the coordinator, which would fence the producer: rightly, and fatally."""
 
 
 class LibrdkafkaLoad:
@@ -27,7 +32,14 @@ class LibrdkafkaLoad:
         )
         bootstrap = ",".join(f"{node['host']}:{node['port']}" for node in cluster.nodes())
         self._producer = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": self.topic, "linger.ms": 0, "log_level": 0}
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": self.topic,
+                "linger.ms": 0,
+                "log_level": 0,
+                "socket.timeout.ms": SILENCE_MS,
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            }
         )
         self._is_over = threading.Event()
         self._error = None
