@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from eagleray.actors.lanes.link import OnReply
+from eagleray.actors.lanes.link import Fields, OnReply, Reply, RequestType
 from eagleray.actors.lanes.peers import Peers, Unanswered
 from eagleray.actors.not_controller import says_not_controller
 from eagleray.broker.messages import Message
@@ -18,14 +18,11 @@ PATIENCE_S: Final = 5.0
 class _Question:
     """Something that is asked of one node after another, until one of them answers as the controller."""
 
-    __slots__ = ("attempt", "fields", "message_type", "node_id", "on_reply", "patience", "tries_left")
+    __slots__ = ("ask", "attempt", "node_id", "on_reply", "patience", "tries_left")
 
-    def __init__(
-        self, on_reply: OnReply, message_type: Callable[..., Message], fields: tuple[object, ...], tries: int
-    ) -> None:
+    def __init__(self, on_reply: OnReply[Any], ask: Callable[[int, OnReply[Any]], None], tries: int) -> None:
         self.on_reply = on_reply
-        self.message_type = message_type
-        self.fields = fields
+        self.ask = ask
         self.tries_left = tries
         self.node_id = -1
         self.attempt = 0
@@ -56,25 +53,56 @@ class ControllerFinder:
         return next((why for why in reasons if why is not None), None)
 
     def ask(
-        self, on_reply: OnReply, message_type: Callable[..., Message], *fields: object, patience_s: float | None = None
+        self,
+        on_reply: OnReply[Reply],
+        message_type: RequestType[Fields, Reply],
+        *fields: Fields.args,
+        **named: Fields.kwargs,
     ) -> None:
-        """Ask the controller like `Peers.ask`; `patience_s` is how long the answer may take where that is known."""
+        """Ask the controller like `Peers.ask`."""
+        self.ask_within(self._patience_s, on_reply, message_type, *fields, **named)
+
+    def ask_within(
+        self,
+        patience_s: float,
+        on_reply: OnReply[Reply],
+        message_type: RequestType[Fields, Reply],
+        *fields: Fields.args,
+        **named: Fields.kwargs,
+    ) -> None:
+        """Ask the controller; `patience_s` is how long the answer of one node may take where there are others."""
         if len(self._controllers) == 1:
-            self._peers.ask(self.node_id, on_reply, message_type, *fields)
+            self._peers.ask(self.node_id, on_reply, message_type, *fields, **named)
             return
-        question = _Question(on_reply, message_type, fields, len(self._controllers))
+
+        def ask(node_id: int, on_reply: OnReply[Reply]) -> None:
+            self._peers.ask(node_id, on_reply, message_type, *fields, **named)
+
+        question = _Question(on_reply, ask, len(self._controllers))
         self._open[question] = None
-        self._try(question, self.node_id, self._patience_s if patience_s is None else patience_s)
+        self._try(question, self.node_id, patience_s)
 
-    async def call(self, message_type: Callable[..., Message], *fields: object, patience_s: float | None = None) -> Any:  # noqa: ANN401 - the answer that belongs to the message
+    async def call(
+        self, message_type: RequestType[Fields, Reply], *fields: Fields.args, **named: Fields.kwargs
+    ) -> Reply:
         """Ask the controller and wait for the answer; raises Unanswered."""
-        answered: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+        return await self.call_within(self._patience_s, message_type, *fields, **named)
 
-        def on_reply(reply: Message | None) -> None:
+    async def call_within(
+        self,
+        patience_s: float,
+        message_type: RequestType[Fields, Reply],
+        *fields: Fields.args,
+        **named: Fields.kwargs,
+    ) -> Reply:
+        """Ask like `ask_within` and wait for the answer; raises Unanswered."""
+        answered: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+
+        def on_reply(reply: Reply | None) -> None:
             if not answered.done():
                 answered.set_result(reply)
 
-        self.ask(on_reply, message_type, *fields, patience_s=patience_s)
+        self.ask_within(patience_s, on_reply, message_type, *fields, **named)
         reply = await answered
         if reply is None:
             name = getattr(message_type, "__name__", str(message_type))
@@ -95,7 +123,7 @@ class ControllerFinder:
         if question.patience is not None:
             question.patience.cancel()
         question.patience = loop.call_later(patience_s, on_reply, None)
-        self._peers.ask(node_id, on_reply, question.message_type, *question.fields)
+        question.ask(node_id, on_reply)
 
     def _answered(self, question: _Question, reply: Message | None, patience_s: float) -> None:
         is_answer = reply is not None and not says_not_controller(reply)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eagleray.broker.controller.events import NodeBeat
+from eagleray.broker.controller.replica_events import NodeBeatAnswered
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.events import BrokerHeartbeat, Resigned
 from eagleray.broker.replication.lease import Lease
@@ -59,9 +60,9 @@ class Heartbeats:
         heartbeat = BrokerHeartbeat(host.spec.node_id, host.incarnation, steady_ms, tuple(resigned()))
         on_reply = partial(self._on_reply, self.lease)
         # Who waits for long on a controller that is gone loses the lease before another is asked.
-        host.controller.ask(on_reply, NodeBeat, heartbeat, patience_s=self._config.leader_lease_ms / 4000)
+        host.controller.ask_within(self._config.leader_lease_ms / 4000, on_reply, NodeBeat, heartbeat)
 
-    def _on_reply(self, lease: Lease, reply: Any) -> None:  # noqa: ANN401 - NodeBeatAnswered, or None
+    def _on_reply(self, lease: Lease, reply: NodeBeatAnswered | None) -> None:
         if reply is None or lease is not self.lease or reply.answer.error_code is ErrorCode.NOT_CONTROLLER:
             return
         lease.answered(reply.answer)

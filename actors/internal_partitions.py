@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from eagleray.actors.lanes.sessions import Receiver
@@ -46,11 +47,14 @@ class InternalPartitions:
         """Answer, or pass on."""
         receive = self._receivers.get(type(query))
         if query.partition.topic in INTERNAL_TOPICS:
-            self._host.answer(answer_internal(self._host, query))
+            self._answer(answer_internal(self._host, query))
         elif receive is not None:
             receive(query)
         else:
-            self._host.answer(answer_query(None, query))
+            self._answer(answer_query(None, query))
+
+    def _answer(self, reply: QueryAnswer) -> None:
+        self._host.turn.act(partial(self._host.answer, reply))
 
 
 def answer_internal(host: Host, query: Query) -> QueryAnswer:

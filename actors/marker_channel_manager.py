@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 
 from eagleray.actors.messages import MarkersFinished, MarkersRequested, WriteGroupMarkers
 from eagleray.actors.shell import Host, Shell
-from eagleray.broker.controller.events import GetMetadata
+from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NO_NODE, Role
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.partitions import events as leader_events
+from eagleray.broker.partitions.events import MarkersAnswered
 from eagleray.broker.transactions import marker_events
 from eagleray.broker.transactions.events import MarkersWritten, Tick
 from eagleray.broker.transactions.marker_events import NO_LEADER
@@ -58,7 +59,7 @@ class MarkerChannelManagerShell(Shell):
     def _write(self, call: marker_events.MarkerCall) -> None:
         """Call a leader."""
 
-        def on_reply(reply: Any) -> None:  # noqa: ANN401 - MarkersAnswered, or None
+        def on_reply(reply: MarkersAnswered | None) -> None:
             if reply is None:
                 self.post(marker_events.MarkerCallUnanswered(call.leader, call.call_id))
             else:
@@ -81,7 +82,7 @@ class MarkerChannelManagerShell(Shell):
             self._ask_controller(unknown)
 
     def _ask_controller(self, partitions: tuple[TopicPartition, ...]) -> None:
-        def on_reply(reply: Any) -> None:  # noqa: ANN401 - MetadataAnswered, or None
+        def on_reply(reply: MetadataAnswered | None) -> None:
             if reply is None:
                 self.post(marker_events.LeadersLearned(dict.fromkeys(partitions, NO_LEADER)))
                 return

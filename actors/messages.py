@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from eagleray.broker.messages import Marker, Message
+from eagleray.broker.messages import Marker, Message, RequestOf
+from eagleray.broker.partitions.events import MarkersAnswered
 from eagleray.broker.quorum.events import QuorumMessage
 from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.broker.transactions.events import SendMarkers
@@ -35,10 +36,9 @@ class Malformed(Message, frozen=True, tag="Malformed"):
         return ()
 
 
-class MarkersRequested(Message, frozen=True, tag="MarkersRequested"):
+class MarkersRequested(RequestOf["MarkersFinished"], frozen=True, tag="MarkersRequested"):
     """A coordinator's decided transaction, for the marker channel manager; answered when all markers are written."""
 
-    request_id: int
     markers: SendMarkers
 
 
@@ -48,26 +48,23 @@ class MarkersFinished(Message, frozen=True, tag="MarkersFinished"):
     request_id: int
 
 
-class WriteGroupMarkers(Message, frozen=True, tag="WriteGroupMarkers"):
+class WriteGroupMarkers(RequestOf[MarkersAnswered], frozen=True, tag="WriteGroupMarkers"):
     """Markers for partitions of the offsets topic, which a group coordinator writes; answered by `MarkersAnswered`."""
 
-    request_id: int
     markers: tuple[Marker, ...]
 
 
-class ReplicasTold(Message, frozen=True, tag="ReplicasTold"):
+class ReplicasTold(RequestOf["Message"], frozen=True, tag="ReplicasTold"):
     """What the replicas of one node tell those of another in a turn: leaders push, followers answer earlier pushes.
 
     Nobody waits for an answer, for it is a message too; what gets lost is pushed again.
     """
 
-    request_id: int
     pushes: tuple[Push, ...]
     answers: tuple[PushAnswered, ...]
 
 
-class QuorumTold(Message, frozen=True, tag="QuorumTold"):
+class QuorumTold(RequestOf["Message"], frozen=True, tag="QuorumTold"):
     """What one voter of the metadata's quorum tells another; nobody waits for an answer, for it is a message too."""
 
-    request_id: int
     message: QuorumMessage

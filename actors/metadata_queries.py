@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from eagleray.actors.shell import Host
@@ -10,7 +11,7 @@ from eagleray.broker.controller.metadata import answer_metadata, describe_config
 
 
 class MetadataQueries:
-    """Answers at once; these are not for any role."""
+    """Answers in the next turn; these are not for any role."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -21,4 +22,4 @@ class MetadataQueries:
         reply = (
             answer_metadata(image, request) if isinstance(request, GetMetadata) else describe_configs(image, request)
         )
-        self._host.answer(reply)
+        self._host.turn.act(partial(self._host.answer, reply))

@@ -70,11 +70,12 @@ class Node:
         self._following: asyncio.Task[None] | None = None
         self.timer = NodeTimer(self.loop, self.steady_ms, self.fail)
         self.peers = self._make_peers()
+        self.turn = self.peers.turn
         self.controller = ControllerFinder(self.peers, spec.controllers)
         self.replicas = Replicas(self, is_lazy=INTERNAL_TOPICS.__contains__)
         self._sweeper = Sweeper(self.replicas.logs, spec.machine, self.steady_ms())
         self._shells: list[Shell] = [SHELLS[role](self) for role in spec.roles]
-        self.sessions = Sessions(self._receivers(), first_session=secrets.randbits(_SESSION_BITS))
+        self.sessions = Sessions(self._receivers(), self.turn, first_session=secrets.randbits(_SESSION_BITS))
         self.peers.add_local(spec.node_id, self.sessions)
         self.ray_lane = RayLane(self.sessions)
         self.listener = Listener(self, listener_config(spec.settings), self._direct_session)
@@ -181,8 +182,8 @@ class Node:
         return f"{self.spec.data_dir}/nodes/{self.spec.node_id}.{suffix}"
 
     def _direct_session(self) -> DirectSession:
-        spec = self.spec
-        return DirectSession(self.sessions, token=spec.token, node_id=spec.node_id, incarnation=self.incarnation)
+        spec, incarnation = self.spec, self.incarnation
+        return DirectSession(self.sessions, self.turn, token=spec.token, node_id=spec.node_id, incarnation=incarnation)
 
     async def _listen(self) -> None:
         """Listen at the first port that is free, and remember it for the next life."""
@@ -227,6 +228,7 @@ class Node:
         self._lives.told()
         self.is_registered = True
         _log.info("node %s has joined: incarnation %s, port %s", self.spec.node_id, self.incarnation, self.port)
+        assert registered.image is not None, "a node that may join is given the metadata"
         self._take(registered.image)
         if self.replicas.failures.are_more_than(loss):
             self.begin_life()
@@ -238,8 +240,8 @@ class Node:
         return NodeRegistration(spec.node_id, self.incarnation, spec.host, self.port, spec.roles, os.getpid())
 
     async def _follow_once(self) -> None:
-        followed = await self.controller.call(
-            FollowMetadata, self.image.version, _FOLLOW_MS, patience_s=_FOLLOW_MS / 1000 + PATIENCE_S
+        followed = await self.controller.call_within(
+            _FOLLOW_MS / 1000 + PATIENCE_S, FollowMetadata, self.image.version, _FOLLOW_MS
         )
         if followed.error_code is not ErrorCode.NONE:
             raise Unanswered(f"the controller answered {followed.error_code.name}")

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from eagleray.actors.shell import Shell
-from eagleray.broker.controller.events import ReserveProducerIds
+from eagleray.broker.controller.events import ProducerIdsReserved, ReserveProducerIds
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.transactions.producer_ids import BLOCK_SIZE, BlockAllocated
 from eagleray.protocol.errors import ErrorCode
@@ -26,7 +26,7 @@ class ProducerIdAllocatorShell(Shell):
         for event in events:
             self.host.controller.ask(partial(self._answer, event.request_id), ReserveProducerIds, BLOCK_SIZE)
 
-    def _answer(self, request_id: int, reply: Any) -> None:  # noqa: ANN401 - ProducerIdsReserved, or None
+    def _answer(self, request_id: int, reply: ProducerIdsReserved | None) -> None:
         if reply is None:
             self.host.answer(BlockAllocated(request_id, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         else:

@@ -19,6 +19,7 @@ from eagleray.broker.controller.events import ChangeIsr
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.losses import Loss
 from eagleray.broker.controller.machines import has_several_machines
+from eagleray.broker.controller.replica_events import IsrChanged
 from eagleray.broker.controller.topics import PartitionImage, TopicImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogDamaged, LogError
@@ -336,7 +337,7 @@ class Replicas:
     def _propose(self, effect: ProposeIsr) -> None:
         self._host.controller.ask(partial(self._on_judged, effect.partition), ChangeIsr, effect)
 
-    def _on_judged(self, partition: TopicPartition, reply: Any) -> None:  # noqa: ANN401 - IsrChanged, or None
+    def _on_judged(self, partition: TopicPartition, reply: IsrChanged | None) -> None:
         if reply is not None:
             self._tell(partition, lambda leader: leader.isr_answered(reply.answer, self._host.steady_ms()))
 

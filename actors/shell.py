@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.disk import Disk
 from eagleray.actors.lanes.peers import Peers
+from eagleray.actors.lanes.turn import Turn
 from eagleray.actors.node_timer import NodeTimer
 from eagleray.actors.spec import NodeSpec
 from eagleray.broker.controller.image import MetadataImage
@@ -43,6 +44,7 @@ class Host(Protocol):
     spec: NodeSpec
     supervisor: Supervisor
     loop: asyncio.AbstractEventLoop
+    turn: Turn
     timer: NodeTimer
     peers: Peers
     controller: ControllerFinder
@@ -103,7 +105,7 @@ class Shell(ABC):
         self._events.append(event)
         if not self._is_scheduled:
             self._is_scheduled = True
-            self.host.loop.call_soon(self._turn)
+            self.host.turn.act(self._turn)
 
     def _turn(self) -> None:
         self._is_scheduled = False

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from eagleray.actors.internal_topic import InternalTopic
-from eagleray.actors.messages import MarkersRequested
+from eagleray.actors.messages import MarkersFinished, MarkersRequested
 from eagleray.actors.settings import coordinator_config
 from eagleray.actors.shell import Host, Shell
 from eagleray.broker.controller.image import MetadataImage
@@ -32,7 +32,7 @@ from eagleray.broker.transactions.events import (
     TransitionsLogged,
 )
 from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
-from eagleray.broker.transactions.producer_ids import AllocateBlock
+from eagleray.broker.transactions.producer_ids import AllocateBlock, BlockAllocated
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
@@ -141,7 +141,7 @@ class TransactionCoordinatorShell(Shell):
         candidates = near or candidates
         return candidates[spec.node_id % len(candidates)] if candidates else NO_NODE
 
-    def _on_markers(self, asked: SendMarkers, reply: Any) -> None:  # noqa: ANN401 - MarkersFinished, or None
+    def _on_markers(self, asked: SendMarkers, reply: MarkersFinished | None) -> None:
         if reply is not None:
             self.post(
                 MarkersWritten(asked.transactional_id, asked.log_partition, asked.coordinator_epoch, asked.decision)
@@ -160,7 +160,7 @@ class TransactionCoordinatorShell(Shell):
     def _request_producer_ids(self) -> None:
         self.host.peers.ask(self._nearest(Role.ALLOCATOR), self._on_producer_ids, AllocateBlock)
 
-    def _on_producer_ids(self, reply: Any) -> None:  # noqa: ANN401 - BlockAllocated, or None
+    def _on_producer_ids(self, reply: BlockAllocated | None) -> None:
         if reply is not None and reply.error_code is ErrorCode.NONE:
             self.post(ProducerIdsReceived(reply.first_id, reply.count))
         else:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from eagleray.actors.coordinators import coordinator_of_transaction
 from eagleray.actors.shell import Host
 from eagleray.broker.messages import IMPLICIT_VERSION, Message
 from eagleray.broker.partitions.events import TransactionVerified, VerifyTransaction
-from eagleray.broker.transactions.events import AddPartitions
+from eagleray.broker.transactions.events import AddPartitions, Reply
 from eagleray.protocol.errors import ErrorCode
 
 
@@ -23,7 +22,7 @@ class Verifier:
     def verify(self, question: VerifyTransaction) -> None:
         """Ask; without an answer the producer is told to try again."""
 
-        def on_reply(reply: Any) -> None:  # noqa: ANN401 - a Reply, or None
+        def on_reply(reply: Reply | None) -> None:
             if reply is None:
                 error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             elif reply.partition_errors:

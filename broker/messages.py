@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 import msgspec
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
@@ -18,8 +20,21 @@ def last_epoch_ended_by(marker_epoch: int, transaction_version: int) -> int:
     return marker_epoch - 1 if transaction_version >= IMPLICIT_VERSION else marker_epoch
 
 
+_Reply_co = TypeVar("_Reply_co", covariant=True)
+
+
 class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Small, frozen, and cheap to put on any lane."""
+
+
+class RequestOf(Message, Generic[_Reply_co], frozen=True):
+    """A question that one node asks of another, or of itself; the parameter is the answer that belongs to it.
+
+    So a type checker knows at each `ask` what the answer may be.
+    """
+
+    request_id: int
+    """What the answer is recognised by; whichever lane the question takes gives it."""
 
 
 class Marker(Message, frozen=True):

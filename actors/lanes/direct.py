@@ -28,6 +28,7 @@ from eagleray.actors.lanes.frames import (
 from eagleray.actors.lanes.link import Link
 from eagleray.actors.lanes.sessions import Sessions
 from eagleray.actors.lanes.traffic import Traffic
+from eagleray.actors.lanes.turn import Turn
 from eagleray.actors.messages import Malformed
 from eagleray.broker.messages import Message
 from eagleray.protocol.framing import FrameReader, InvalidFrame
@@ -38,8 +39,8 @@ _log = logging.getLogger(__name__)
 class _Connection(asyncio.Protocol):
     """What both ends have in common: messages are gathered in a turn, and held while the peer does not read."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
         self._transport: asyncio.Transport | None = None
         self._frames = FrameReader(MAX_FRAME_BYTES)
         self._outbox: list[Message] = []
@@ -100,8 +101,8 @@ class DirectSession(_Connection):
     Somebody who sends more than it reads is not read from until it does, so what waits for it is bounded.
     """
 
-    def __init__(self, sessions: Sessions, *, token: bytes, node_id: int, incarnation: int) -> None:
-        super().__init__()
+    def __init__(self, sessions: Sessions, turn: Turn, *, token: bytes, node_id: int, incarnation: int) -> None:
+        super().__init__(turn)
         self._sessions = sessions
         self._token = token
         self._node_id = node_id
@@ -152,7 +153,7 @@ class DirectSession(_Connection):
         self._outbox.append(reply)
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._flush)
+            self._turn.flush(self._flush)
 
     def pause_writing(self) -> None:
         """Stop reading as well: its questions would only add to the answers that it does not take."""
@@ -181,14 +182,14 @@ class DirectSession(_Connection):
 class DirectClient(_Connection):
     """The asking end of a connection."""
 
-    def __init__(self, token: bytes, *, timeout_s: float, traffic: Traffic | None = None) -> None:
-        super().__init__()
+    def __init__(self, token: bytes, turn: Turn, *, timeout_s: float, traffic: Traffic | None = None) -> None:
+        super().__init__(turn)
         self._token = token
         self._traffic = traffic or Traffic()
         self._timeout_s = timeout_s
         self._link: Link | None = None
         self._closed: Exception | None = None
-        self.welcomed: asyncio.Future[tuple[Welcome, Link]] = self._loop.create_future()
+        self.welcomed: asyncio.Future[tuple[Welcome, Link]] = turn.loop.create_future()
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio gives a Transport
         """Say who we are."""
@@ -208,7 +209,7 @@ class DirectClient(_Connection):
             self._refuse(error)
 
     def _take_welcome(self, welcome: Welcome) -> None:
-        self._link = Link(self._loop, welcome.session, self._ask, timeout_s=self._timeout_s)
+        self._link = Link(self._turn, welcome.session, self._ask, timeout_s=self._timeout_s)
         if not self.welcomed.done():
             self.welcomed.set_result((welcome, self._link))
 
@@ -242,11 +243,18 @@ class DirectClient(_Connection):
 
 
 async def connect(
-    host: str, port: int, token: bytes, *, node_id: int, timeout_s: float, traffic: Traffic | None = None
+    host: str,
+    port: int,
+    token: bytes,
+    turn: Turn,
+    *,
+    node_id: int,
+    timeout_s: float,
+    traffic: Traffic | None = None,
 ) -> tuple[DirectClient, Link]:
     """Open a link to a node's listener; raises OSError, also where another node answers there."""
-    _, client = await asyncio.get_running_loop().create_connection(
-        lambda: DirectClient(token, timeout_s=timeout_s, traffic=traffic), host, port
+    _, client = await turn.loop.create_connection(
+        lambda: DirectClient(token, turn, timeout_s=timeout_s, traffic=traffic), host, port
     )
     try:
         welcome, link = await client.welcomed

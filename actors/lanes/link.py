@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
+from eagleray.actors.lanes.turn import Turn
 from eagleray.actors.messages import Malformed, Misdirected
-from eagleray.broker.messages import Message
+from eagleray.broker.messages import Message, RequestOf
 
 _log = logging.getLogger(__name__)
 
-OnReply: TypeAlias = Callable[[Message | None], None]
+Reply = TypeVar("Reply")
+Fields = ParamSpec("Fields")
+
+OnReply: TypeAlias = Callable[[Reply | None], None]
 """Takes the answer, or None where none came: what was asked may have been done or not."""
+
+RequestType: TypeAlias = Callable[Concatenate[int, Fields], RequestOf[Reply]]
+"""The class of a question: it takes a request id, and the fields behind it."""
 
 SESSION_SHIFT: Final = 32
 """A request id is the number of a session, shifted by this, and a count within it."""
@@ -45,6 +51,7 @@ class Link:
         "_outbox",
         "_send",
         "_timeout_s",
+        "_turn",
         "_waiting_since",
         "_window_ends_at",
         "hears_malformed",
@@ -53,23 +60,24 @@ class Link:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        turn: Turn,
         session: int,
         send: Callable[[list[Message]], None],
         *,
         timeout_s: float | None,
     ) -> None:
-        self._loop = loop
+        self._turn = turn
+        self._loop = turn.loop
         self._send = send
         self._timeout_s = timeout_s
         self._next_id = session << SESSION_SHIFT
-        self._open: dict[int, OnReply] = {}
+        self._open: dict[int, OnReply[Any]] = {}
         self._deadlines: deque[tuple[float, int]] = deque()
         self._window_ends_at = 0.0
         self._outbox: list[Message] = []
         self._gathering: list[Callable[[], None]] = []
         self._is_scheduled = False
-        self._waiting_since = loop.time()
+        self._waiting_since = self._loop.time()
         self.is_broken = False
         self.hears_malformed = False
         """Whether the askers take `Malformed` for an answer; to others it is a question without one."""
@@ -77,7 +85,14 @@ class Link:
     def __len__(self) -> int:
         return len(self._open)
 
-    def ask(self, on_reply: OnReply | None, message_type: Callable[..., Message], *fields: object) -> None:
+    def ask(
+        self,
+        on_reply: OnReply[Reply] | None,
+        message_type: RequestType[Fields, Reply],
+        /,
+        *fields: Fields.args,
+        **named: Fields.kwargs,
+    ) -> None:
         """Ask a question, or tell something where nobody waits for an answer.
 
         `fields` are those behind the message's request id.
@@ -92,7 +107,7 @@ class Link:
             if not self._open:
                 self._waiting_since = self._loop.time()
             self._open[request_id] = on_reply
-        self._outbox.append(message_type(request_id, *fields))
+        self._outbox.append(message_type(request_id, *fields, **named))
         self._schedule()
 
     def gather(self, ask: Callable[[], None]) -> None:
@@ -106,7 +121,7 @@ class Link:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._flush)
+            self._turn.flush(self._flush)
 
     def _flush(self) -> None:
         gathering, self._gathering = self._gathering, []

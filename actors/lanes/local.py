@@ -3,25 +3,60 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from eagleray.actors.lanes.link import Link
+from eagleray.actors.lanes.link import SESSION_SHIFT, Fields, OnReply, Reply, RequestType
 from eagleray.actors.lanes.sessions import Sessions
+from eagleray.actors.messages import Misdirected
 from eagleray.broker.messages import Message
 
 
 class LocalSession:
-    """A session of this process with itself; an answer is handed over as it comes, however long that takes.
+    """A session of this process with itself: the role that is asked has the question before `ask` returns.
 
-    No question gets lost here, and some are meant to wait: a fetch for records, a member of a group for the others.
+    Owns: the questions that are open. It answers in a turn of its own, however long that takes: no question gets lost
+    here, and some are meant to wait: a fetch for records, a member of a group for the others.
     """
 
+    __slots__ = ("_is_closed", "_loop", "_next_id", "_open", "_receive")
+
     def __init__(self, sessions: Sessions, loop: asyncio.AbstractEventLoop) -> None:
-        self.link = Link(loop, sessions.begin(self), sessions.receive, timeout_s=None)
+        self._loop = loop
+        self._receive = sessions.receive_one
+        self._next_id = sessions.begin(self) << SESSION_SHIFT
+        self._open: dict[int, OnReply[Any]] = {}
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def ask(
+        self,
+        on_reply: OnReply[Reply] | None,
+        message_type: RequestType[Fields, Reply],
+        /,
+        *fields: Fields.args,
+        **named: Fields.kwargs,
+    ) -> None:
+        """Ask a question, or tell something where no answer is waited for."""
+        request_id = self._next_id
+        self._next_id = request_id + 1
+        if on_reply is not None:
+            if self._is_closed:
+                self._loop.call_soon(on_reply, None)
+                return
+            self._open[request_id] = on_reply
+        self._receive(message_type(request_id, *fields, **named))
 
     def answer(self, reply: Message) -> None:
-        """Hand the answer to whoever asked."""
-        self.link.received((reply,))
+        """Hand the answer to the asker."""
+        on_reply = self._open.pop(reply.request_id, None)  # type: ignore[attr-defined] # every answer has one
+        if on_reply is not None:
+            on_reply(None if type(reply) is Misdirected else reply)
 
     def close(self) -> None:
-        """Answer nobody any more."""
-        self.link.break_off()
+        """Answer None to every question that is open: the node goes away."""
+        self._is_closed = True
+        unanswered, self._open = self._open, {}
+        for on_reply in unanswered.values():
+            self._loop.call_soon(on_reply, None)

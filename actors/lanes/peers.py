@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from eagleray.actors.lanes import direct, ray_lane
-from eagleray.actors.lanes.link import Link, OnReply
+from eagleray.actors.lanes.link import Fields, Link, OnReply, Reply, RequestType
 from eagleray.actors.lanes.local import LocalSession
 from eagleray.actors.lanes.sessions import Sessions
 from eagleray.actors.lanes.traffic import Traffic
-from eagleray.broker.messages import Message
+from eagleray.actors.lanes.turn import Turn
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,8 @@ class Endpoint(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-_Question: TypeAlias = tuple[OnReply | None, Callable[..., Message], tuple[object, ...]]
+_Question: TypeAlias = tuple[OnReply[Any] | None, Callable[[Link], None]]
+"""Who waits for the answer, and what asks once a link is open."""
 
 
 class Peers:
@@ -87,9 +88,11 @@ class Peers:
         actor_of: Callable[[int], Any] | None = None,
         lane: Lane = Lane.DIRECT,
         timeout_s: float = 30.0,
+        turn: Turn | None = None,
     ) -> None:
         """Ask with a cluster's token; `actor_of` finds the handle of a node's actor and raises where there is none."""
         self._loop = asyncio.get_running_loop()
+        self.turn = turn or Turn(self._loop)
         self._token = token
         self._actor_of = actor_of
         self._lane = lane
@@ -97,6 +100,7 @@ class Peers:
         self._addresses: dict[int, Endpoint] = {}
         self._last_errors: dict[int, str] = {}
         self._unreachable: dict[int, str] = {}
+        self._local: dict[int, LocalSession] = {}
         self._links: dict[int, Link] = {}
         self._closing: dict[int, Callable[[], None]] = {}
         self._opening: dict[int, list[_Question]] = {}
@@ -140,22 +144,20 @@ class Peers:
             if link is not None and close is not None:
                 link.break_off()
                 close()
-            for on_reply, _, _ in self._opening.get(node_id, ()):
+            for on_reply, _ in self._opening.get(node_id, ()):
                 self._answer_none(on_reply)
             if node_id in self._opening:
                 self._opening[node_id] = []
 
     def add_local(self, node_id: int, sessions: Sessions) -> None:
         """Take the local lane to a node of this process."""
-        self._links[node_id] = LocalSession(sessions, self._loop).link
+        self._local[node_id] = LocalSession(sessions, self._loop)
 
     def lane_to(self, node_id: int) -> str:
         """Which lane is open to a node, for whoever looks after the system."""
-        if node_id not in self._links:
-            return "none"
-        if node_id not in self._closing:
+        if node_id in self._local:
             return "local"
-        return self._lane
+        return self._lane if node_id in self._links else "none"
 
     def why_unreachable(self, node_id: int) -> str | None:
         """Say which port of a node cannot be reached although the node runs, and why; None where that is not so."""
@@ -164,20 +166,30 @@ class Peers:
     # Asking
 
     def ask(
-        self, node_id: int, on_reply: OnReply | None, message_type: Callable[..., Message], *fields: object
+        self,
+        node_id: int,
+        on_reply: OnReply[Reply] | None,
+        message_type: RequestType[Fields, Reply],
+        /,
+        *fields: Fields.args,
+        **named: Fields.kwargs,
     ) -> None:
         """Ask a node, or tell it something where nobody waits for an answer.
 
         `fields` are those behind the request id of the message.
         """
+        local = self._local.get(node_id)
+        if local is not None:
+            local.ask(on_reply, message_type, *fields, **named)
+            return
         link = self._links.get(node_id)
         if link is not None and not link.is_broken:
-            link.ask(on_reply, message_type, *fields)
+            link.ask(on_reply, message_type, *fields, **named)
         elif self._is_closed:
             self._answer_none(on_reply)
             return
         else:
-            self._ask_when_open(node_id, (on_reply, message_type, fields))
+            self._ask_when_open(node_id, (on_reply, lambda link: link.ask(on_reply, message_type, *fields, **named)))
         if on_reply is not None:
             self._look_in_time()
 
@@ -187,17 +199,19 @@ class Peers:
         if link is not None and not link.is_broken:
             link.gather(ask)
         else:
-            self._loop.call_soon(ask)
+            self.turn.act(ask)
 
-    async def call(self, node_id: int, message_type: Callable[..., Message], *fields: object) -> Any:  # noqa: ANN401 - the answer that belongs to the message
+    async def call(
+        self, node_id: int, message_type: RequestType[Fields, Reply], /, *fields: Fields.args, **named: Fields.kwargs
+    ) -> Reply:
         """Ask a node and wait for the answer; raises Unanswered, and Unreachable where its port is the reason."""
-        answered: asyncio.Future[Message | None] = self._loop.create_future()
+        answered: asyncio.Future[Reply | None] = self._loop.create_future()
 
-        def on_reply(reply: Message | None) -> None:
+        def on_reply(reply: Reply | None) -> None:
             if not answered.done():
                 answered.set_result(reply)
 
-        self.ask(node_id, on_reply, message_type, *fields)
+        self.ask(node_id, on_reply, message_type, *fields, **named)
         reply = await answered
         if reply is None:
             unreachable = self.why_unreachable(node_id)
@@ -222,14 +236,14 @@ class Peers:
         if not is_open:
             # Whoever is told asks again; this keeps it from doing so without a pause.
             await asyncio.sleep(_BACKOFF_S)
-        for on_reply, message_type, fields in self._opening.pop(node_id, ()):
+        for on_reply, ask in self._opening.pop(node_id, ()):
             if is_open:
-                self._links[node_id].ask(on_reply, message_type, *fields)
+                ask(self._links[node_id])
                 self._look_in_time()
             else:
                 self._answer_none(on_reply)
 
-    def _answer_none(self, on_reply: OnReply | None) -> None:
+    def _answer_none(self, on_reply: OnReply[Any] | None) -> None:
         if on_reply is not None:
             self._loop.call_soon(on_reply, None)
 
@@ -294,7 +308,7 @@ class Peers:
         try:
             async with asyncio.timeout(_CONNECT_S):
                 client, link = await direct.connect(
-                    *address, self._token, node_id=node_id, timeout_s=self._timeout_s, traffic=self.traffic
+                    *address, self._token, self.turn, node_id=node_id, timeout_s=self._timeout_s, traffic=self.traffic
                 )
         except (OSError, TimeoutError) as error:
             self._last_errors[node_id] = str(error) or f"nothing answered within {_CONNECT_S:g} s"
@@ -309,7 +323,7 @@ class Peers:
             return False
         try:
             async with asyncio.timeout(_ATTACH_S):
-                client = await ray_lane.attach(self._actor_of(node_id), timeout_s=self._timeout_s)
+                client = await ray_lane.attach(self._actor_of(node_id), self.turn, timeout_s=self._timeout_s)
         except Exception as error:  # noqa: BLE001 - whatever Ray raises, there is no lane
             _log.info("no Ray lane to node %s: %s", node_id, type(error).__name__)
             return False
@@ -369,11 +383,13 @@ class Peers:
             self._alarm.cancel()
         for task in [*self._tasks]:
             task.cancel()
+        for local in self._local.values():
+            local.close()
         for link in self._links.values():
             link.break_off()
         for close in self._closing.values():
             close()
         for questions in self._opening.values():
-            for on_reply, _, _ in questions:
+            for on_reply, _ in questions:
                 self._answer_none(on_reply)
         self._opening.clear()

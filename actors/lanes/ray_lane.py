@@ -22,6 +22,7 @@ from eagleray.actors.lanes.frames import (
 )
 from eagleray.actors.lanes.link import Link
 from eagleray.actors.lanes.sessions import Sessions
+from eagleray.actors.lanes.turn import Turn
 from eagleray.broker.messages import Message
 
 _log = logging.getLogger(__name__)
@@ -100,8 +101,7 @@ class RayLane:
             for reply in malformed:
                 session.answer(reply)
         self._sessions.receive(messages)
-        # The roles take their turns in the next round of the loop, and the answers are here in the one after.
-        await asyncio.sleep(0)
+        # The turn of the process, in which the roles take what they were asked, comes first.
         await asyncio.sleep(0)
         return session.take()
 
@@ -122,15 +122,15 @@ class RayLane:
 class RayClient:
     """The asking end: a few calls in flight, and what is asked meanwhile joins the next."""
 
-    def __init__(self, actor: Any, session: int, *, timeout_s: float) -> None:  # noqa: ANN401 - an actor's handle
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, actor: Any, session: int, turn: Turn, *, timeout_s: float) -> None:  # noqa: ANN401 - an actor's handle
+        self._loop = turn.loop
         self._actor = actor
         self._session = session
         self._outbox: list[Message] = []
         self._in_flight = 0
         self._is_collecting = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self.link = Link(self._loop, session, self._send, timeout_s=timeout_s)
+        self.link = Link(turn, session, self._send, timeout_s=timeout_s)
 
     def _send(self, messages: list[Message]) -> None:
         self._outbox += messages
@@ -185,6 +185,6 @@ class RayClient:
         self.link.break_off()
 
 
-async def attach(actor: Any, *, timeout_s: float) -> RayClient:  # noqa: ANN401 - an actor's handle
+async def attach(actor: Any, turn: Turn, *, timeout_s: float) -> RayClient:  # noqa: ANN401 - an actor's handle
     """Open a link to a node by actor calls; raises what Ray raises where the actor does not answer."""
-    return RayClient(actor, await actor.attach.remote(), timeout_s=timeout_s)
+    return RayClient(actor, await actor.attach.remote(), turn, timeout_s=timeout_s)

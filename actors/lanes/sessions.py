@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from eagleray.actors.lanes.link import session_of
+from eagleray.actors.lanes.turn import Turn
 from eagleray.actors.messages import Misdirected
 from eagleray.broker.messages import Message
 
@@ -30,8 +32,9 @@ class Sessions:
     been told that none came.
     """
 
-    def __init__(self, receivers: Mapping[type, Receiver], first_session: int) -> None:
+    def __init__(self, receivers: Mapping[type, Receiver], turn: Turn, first_session: int) -> None:
         self._receivers = receivers
+        self._turn = turn
         self._next = first_session
         self._sessions: dict[int, Session] = {}
 
@@ -60,13 +63,17 @@ class Sessions:
 
     def receive(self, messages: Sequence[Message]) -> None:
         """Hand messages to the roles that they are for."""
-        receivers = self._receivers
         for message in messages:
-            receiver = receivers.get(type(message))
-            if receiver is None:
-                self.answer(Misdirected(message.request_id))  # type: ignore[attr-defined] # every question has one
-            else:
-                receiver(message)
+            self.receive_one(message)
+
+    def receive_one(self, message: Message) -> None:
+        """Hand a message to the role that it is for, or say in the next turn that there is none."""
+        receiver = self._receivers.get(type(message))
+        if receiver is None:
+            misdirected = Misdirected(message.request_id)  # type: ignore[attr-defined] # every question has one
+            self._turn.act(partial(self.answer, misdirected))
+        else:
+            receiver(message)
 
     def answer(self, reply: Any) -> None:  # noqa: ANN401 - any message that begins with a request id
         """Hand an answer to the session that asked."""

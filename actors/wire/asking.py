@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Concatenate, Final, Protocol, TypeVar
 
+from eagleray.actors.lanes.link import Fields, Reply, RequestType
 from eagleray.actors.lanes.peers import Unanswered
 from eagleray.actors.shell import Host
 from eagleray.broker.controller.nodes import NodeRegistration, Role
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.messages import Message
+from eagleray.broker.messages import RequestOf
 from eagleray.protocol.errors import ErrorCode
 
 _NONE: Final = ErrorCode.NONE
 _DEFAULT_TIMEOUT_MS: Final = 30_000
 _SEEN_WITHIN_S: Final = 1.0
 _LOOK_EVERY_S: Final = 0.005
+
+
+class WithErrorCode(Protocol):
+    """An answer that says how it went as a whole."""
+
+    @property
+    def error_code(self) -> ErrorCode:
+        """NONE, or why not."""
+
+
+Answer = TypeVar("Answer", bound=WithErrorCode)
 
 
 class Brokers(Protocol):
@@ -48,8 +60,12 @@ class AdminCall(Protocol):
 
 
 async def ask_controller(
-    call: AdminCall, timeout_ms: int, message_type: Callable[..., Message], *fields: object
-) -> Any:  # noqa: ANN401 - the answer that belongs to the message
+    call: AdminCall,
+    timeout_ms: int,
+    message_type: RequestType[Fields, Reply],
+    *fields: Fields.args,
+    **named: Fields.kwargs,
+) -> Reply | None:
     """Have the controller decide; None where it does not answer in time, and has done it or not.
 
     A client that allows no time at all wants the answer at once: there is none before the decision is in the log, which
@@ -57,7 +73,7 @@ async def ask_controller(
     """
     try:
         async with asyncio.timeout(allowed_s(timeout_ms)):
-            return await call.host.controller.call(message_type, *fields)
+            return await call.host.controller.call(message_type, *fields, **named)
     except (Unanswered, TimeoutError):
         return None
 
@@ -68,8 +84,12 @@ def allowed_s(timeout_ms: int) -> float:
 
 
 async def ask_leader(
-    call: AdminCall, partition: TopicPartition, message_type: Callable[..., Message], *fields: object
-) -> Any:  # noqa: ANN401 - the answer that belongs to the message, or an error code
+    call: AdminCall,
+    partition: TopicPartition,
+    message_type: Callable[Concatenate[int, TopicPartition, Fields], RequestOf[Answer]],
+    *fields: Fields.args,
+    **named: Fields.kwargs,
+) -> Answer | ErrorCode:
     """Ask the leader of a partition on this node; an error code where it is led elsewhere, or says so itself."""
     found = call.host.image.find(partition)
     if found is None:
@@ -77,19 +97,25 @@ async def ask_leader(
     if found.leader != call.host.spec.node_id:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     try:
-        reply = await call.host.peers.call(call.host.spec.node_id, message_type, partition, *fields)
+        reply = await call.host.peers.call(call.host.spec.node_id, message_type, partition, *fields, **named)
     except Unanswered:
         # The client looks for the leader again, and repeats what may be repeated.
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return reply if reply.error_code is _NONE else reply.error_code
 
 
-async def ask_coordinator(call: AdminCall, role: Role, message_type: Callable[..., Message], *fields: object) -> Any:  # noqa: ANN401 - the answer that belongs to the message, or an error code
+async def ask_coordinator(
+    call: AdminCall,
+    role: Role,
+    message_type: RequestType[Fields, Answer],
+    *fields: Fields.args,
+    **named: Fields.kwargs,
+) -> Answer | ErrorCode:
     """Ask a coordinator on this node; an error code where there is none here, or where it gives one itself."""
     if role not in call.host.spec.roles:
         return ErrorCode.NOT_COORDINATOR
     try:
-        reply = await call.host.peers.call(call.host.spec.node_id, message_type, *fields)
+        reply = await call.host.peers.call(call.host.spec.node_id, message_type, *fields, **named)
     except Unanswered:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return reply if reply.error_code is _NONE else reply.error_code

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from eagleray.actors.lanes.link import OnReply
+from eagleray.actors.lanes.link import Fields, OnReply, Reply, RequestType
 from eagleray.actors.shell import Host
 from eagleray.actors.wire.served import Served
-from eagleray.broker.messages import Message
 from eagleray.protocol.codec import Buffer, encode_response, encode_response_buffers
 from eagleray.protocol.messages.headers import RequestHeader
 
@@ -76,16 +75,29 @@ class Call:
         """Whether this node plays a role, so that it can be asked by its own node id."""
         return role in self.host.spec.roles
 
-    def ask(self, node_id: int, on_reply: OnReply, message_type: Callable[..., Message], *fields: object) -> None:
+    def ask(
+        self,
+        node_id: int,
+        on_reply: OnReply[Reply],
+        message_type: RequestType[Fields, Reply],
+        *fields: Fields.args,
+        **named: Fields.kwargs,
+    ) -> None:
         """Ask a node like `host.peers.ask`; an error in `on_reply` fails this call and nothing else."""
-        self.host.peers.ask(node_id, self._guarded(on_reply), message_type, *fields)
+        self.host.peers.ask(node_id, self._guarded(on_reply), message_type, *fields, **named)
 
-    def ask_controller(self, on_reply: OnReply, message_type: Callable[..., Message], *fields: object) -> None:
+    def ask_controller(
+        self,
+        on_reply: OnReply[Reply],
+        message_type: RequestType[Fields, Reply],
+        *fields: Fields.args,
+        **named: Fields.kwargs,
+    ) -> None:
         """Ask the controller, whichever node that is; an error in `on_reply` fails this call and nothing else."""
-        self.host.controller.ask(self._guarded(on_reply), message_type, *fields)
+        self.host.controller.ask(self._guarded(on_reply), message_type, *fields, **named)
 
-    def _guarded(self, on_reply: OnReply) -> OnReply:
-        def received(reply: Message | None) -> None:
+    def _guarded(self, on_reply: OnReply[Reply]) -> OnReply[Reply]:
+        def received(reply: Reply | None) -> None:
             try:
                 on_reply(reply)
             except Exception as error:  # noqa: BLE001 - it would end the node, whose state is not touched
@@ -104,9 +116,15 @@ class Call:
 
         self.host.loop.call_later(delay_s, go_on)
 
-    def ask_here(self, on_reply: OnReply, message_type: Callable[..., Message], *fields: object) -> None:
+    def ask_here(
+        self,
+        on_reply: OnReply[Reply],
+        message_type: RequestType[Fields, Reply],
+        *fields: Fields.args,
+        **named: Fields.kwargs,
+    ) -> None:
         """Ask a role of this very node."""
-        self.ask(self.host.spec.node_id, on_reply, message_type, *fields)
+        self.ask(self.host.spec.node_id, on_reply, message_type, *fields, **named)
 
     def answer(self, response: Any) -> None:  # noqa: ANN401 - the response that belongs to the request
         """Answer with the response Struct."""

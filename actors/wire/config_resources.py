@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NotRequired, TypedDict, Unpack
 
 from eagleray.actors.settings import canonical, default_settings, described_cluster_settings
 from eagleray.actors.wire.asking import AdminCall, ask_controller, until_seen
@@ -16,7 +16,7 @@ from eagleray.broker.controller.config_entries import (
     values_of,
 )
 from eagleray.broker.controller.decisions import Refusal
-from eagleray.broker.controller.events import AlterTopicConfigs, TopicResult
+from eagleray.broker.controller.events import AlterTopicConfigs
 from eagleray.broker.controller.names import problem_with
 from eagleray.broker.settings import Described
 from eagleray.protocol.errors import ErrorCode
@@ -116,27 +116,34 @@ _EXPECTED_TYPES: Final = "expected " + ", ".join(
 # Changing settings
 
 
+class AlterOptions(TypedDict):
+    """The further fields of `AlterTopicConfigs`."""
+
+    validate_only: bool
+    replaces: bool
+    added: NotRequired[dict[str, str]]
+    removed: NotRequired[dict[str, str]]
+
+
 async def alter_topic(
     resource_type: int,
     name: str,
     call: AdminCall,
     changes: Mapping[str, str | None],
-    validate_only: bool,
-    *more: object,
+    **options: Unpack[AlterOptions],
 ) -> Refusal:
-    """Have the controller change settings of a topic; `more` are the further fields of `AlterTopicConfigs`."""
+    """Have the controller change settings of a topic."""
     refused = _problem_with_changing(resource_type, name)
     if refused is not None:
         return refused
-    fields = (name, dict(changes), validate_only, *more)
-    answer = await ask_controller(call, _TIMEOUT_MS, AlterTopicConfigs, *fields)
+    answer = await ask_controller(call, _TIMEOUT_MS, AlterTopicConfigs, name, dict(changes), **options)
     if answer is None:
         text = "the controller has not answered in time; the settings may have been changed or not"
         return Refusal(ErrorCode.REQUEST_TIMED_OUT, text)
-    result: TopicResult = answer.results[0]
+    result = answer.results[0]
     if result.error_code is not ErrorCode.NONE:
         return Refusal(result.error_code, result.message or "")
-    if not validate_only:
+    if not options["validate_only"]:
         await until_seen(lambda: _shows(name, changes, call))
     return UNCHANGED
 

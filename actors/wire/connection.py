@@ -44,6 +44,7 @@ class Connection(asyncio.Protocol):
         self.peer_host = ""
         self.peer_port = 0
         self._loop = listener.host.loop
+        self._turn = listener.host.turn
         self._transport: Any = None
         self._first_bytes = b""
         self._is_identified = False
@@ -224,7 +225,7 @@ class Connection(asyncio.Protocol):
                 self._has_large_records = True
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._flush)
+            self._turn.flush(self._flush)
 
     def _flush(self) -> None:
         self._is_scheduled = False

@@ -27,7 +27,7 @@ from eagleray.broker.controller.replica_events import (
     ReassignPartitions,
 )
 from eagleray.broker.controller.topics import NO_TOPIC_ID
-from eagleray.broker.messages import Message
+from eagleray.broker.messages import Message, RequestOf
 from eagleray.protocol.errors import ErrorCode
 
 __all__ = [
@@ -81,34 +81,31 @@ __all__ = [
 # What happens to a controller.
 
 
-class PlanNodes(Message, frozen=True, tag="PlanNodes"):
+class PlanNodes(RequestOf["PlanAnswered"], frozen=True, tag="PlanNodes"):
     """Supervision says which nodes it keeps running; answered by `PlanAnswered`.
 
     Dedicated nodes are the controller's own and not named here: they stay in the plan as long as their topics do.
     """
 
-    request_id: int
     nodes: tuple[PlannedNode, ...]
     made_from: tuple[PlannedNode, ...] | None = None
     """The plan that this one is to replace: refused where it is another by now. None replaces whichever there is."""
 
 
-class RegisterNode(Message, frozen=True, tag="RegisterNode"):
+class RegisterNode(RequestOf["NodeRegistered"], frozen=True, tag="RegisterNode"):
     """A node has started; answered by `NodeRegistered`. Asking again with the same incarnation changes nothing.
 
     Its directories are locked against its last life, and its incarnations ascend.
     """
 
-    request_id: int
     node: NodeRegistration
     loss: Loss = NO_LOSS
     """What may be gone of that which it had acknowledged."""
 
 
-class ReserveProducerIds(Message, frozen=True, tag="ReserveProducerIds"):
+class ReserveProducerIds(RequestOf["ProducerIdsReserved"], frozen=True, tag="ReserveProducerIds"):
     """An allocator wants producer ids that were never given; answered by `ProducerIdsReserved`."""
 
-    request_id: int
     count: int
 
 
@@ -123,27 +120,24 @@ class NewTopic(Message, frozen=True):
     """The replicas of each partition, where its creator chooses them; the numbers above are not given then."""
 
 
-class CreateTopics(Message, frozen=True, tag="CreateTopics"):
+class CreateTopics(RequestOf["TopicsAnswered"], frozen=True, tag="CreateTopics"):
     """Somebody wants topics; each is created or refused on its own. Answered by `TopicsAnswered`."""
 
-    request_id: int
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
 
 
-class DeleteTopics(Message, frozen=True, tag="DeleteTopics"):
+class DeleteTopics(RequestOf["TopicsAnswered"], frozen=True, tag="DeleteTopics"):
     """Somebody wants topics gone; answered by `TopicsAnswered`."""
 
-    request_id: int
     names: tuple[str, ...]
     expected_ids: dict[str, bytes] = msgspec.field(default_factory=dict)
     """For some of the names, the id of the topic that is meant: one that has got its name since then stays."""
 
 
-class GrowTopic(Message, frozen=True, tag="GrowTopic"):
+class GrowTopic(RequestOf["TopicsAnswered"], frozen=True, tag="GrowTopic"):
     """Somebody wants a topic to have this many partitions in all; answered by `TopicsAnswered`."""
 
-    request_id: int
     name: str
     partitions: int
     validate_only: bool = False
@@ -151,10 +145,9 @@ class GrowTopic(Message, frozen=True, tag="GrowTopic"):
     """The replicas of each new partition, where whoever asks chooses them."""
 
 
-class AlterTopicConfigs(Message, frozen=True, tag="AlterTopicConfigs"):
+class AlterTopicConfigs(RequestOf["TopicsAnswered"], frozen=True, tag="AlterTopicConfigs"):
     """Somebody sets settings of a topic, or takes them back with None; answered by `TopicsAnswered`."""
 
-    request_id: int
     name: str
     changes: dict[str, str | None]
     validate_only: bool = False
@@ -183,25 +176,22 @@ Decidable: TypeAlias = (
 """Requests that may change the metadata."""
 
 
-class FollowMetadata(Message, frozen=True, tag="FollowMetadata"):
+class FollowMetadata(RequestOf["MetadataFollowed"], frozen=True, tag="FollowMetadata"):
     """A node knows the metadata as of a version and waits for news; answered by `MetadataFollowed`."""
 
-    request_id: int
     version: int
     max_wait_ms: int
 
 
-class GetMetadata(Message, frozen=True, tag="GetMetadata"):
+class GetMetadata(RequestOf["MetadataAnswered"], frozen=True, tag="GetMetadata"):
     """Somebody asks for the metadata, of some topics or of all; any node answers it, by `MetadataAnswered`."""
 
-    request_id: int
     topics: tuple[str, ...] | None = None
 
 
-class DescribeConfigs(Message, frozen=True, tag="DescribeConfigs"):
+class DescribeConfigs(RequestOf["ConfigsDescribed"], frozen=True, tag="DescribeConfigs"):
     """Somebody asks for the settings of a topic; any node answers it, by `ConfigsDescribed`."""
 
-    request_id: int
     topic: str
 
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.messages import Message
+from eagleray.broker.messages import Message, RequestOf
 from eagleray.broker.replication.events import BrokerHeartbeat, BrokerHeartbeatAnswered, IsrAnswered, ProposeIsr
 from eagleray.protocol.errors import ErrorCode
 
 # Requests
 
 
-class NodeBeat(Message, frozen=True, tag="NodeBeat"):
+class NodeBeat(RequestOf["NodeBeatAnswered"], frozen=True, tag="NodeBeat"):
     """A node's heartbeat; answered by `NodeBeatAnswered`."""
 
-    request_id: int
     heartbeat: BrokerHeartbeat
 
 
-class ChangeIsr(Message, frozen=True, tag="ChangeIsr"):
+class ChangeIsr(RequestOf["IsrChanged"], frozen=True, tag="ChangeIsr"):
     """A leader wants another in-sync set; answered by `IsrChanged`."""
 
-    request_id: int
     proposal: ProposeIsr
 
 
@@ -31,22 +29,20 @@ class PartitionMove(Message, frozen=True):
     target: tuple[int, ...] | None
 
 
-class ReassignPartitions(Message, frozen=True, tag="ReassignPartitions"):
+class ReassignPartitions(RequestOf["PartitionsAnswered"], frozen=True, tag="ReassignPartitions"):
     """A client wants replicas elsewhere; each move is begun or refused on its own. Answered by `PartitionsAnswered`."""
 
-    request_id: int
     moves: tuple[PartitionMove, ...]
     may_change_factor: bool = True
     """Whether a partition may have more or fewer replicas by its move."""
 
 
-class DrainNodes(Message, frozen=True, tag="DrainNodes"):
+class DrainNodes(RequestOf["DrainAnswered"], frozen=True, tag="DrainNodes"):
     """A client wants a machine, or one node, without replicas; answered by `DrainAnswered` once that has begun.
 
     Until this is undone, or they are planned no longer, the nodes are given no new replicas.
     """
 
-    request_id: int
     machine: str | None = None
     node_id: int | None = None
     """The one node that is meant, where no machine is named."""
@@ -55,24 +51,22 @@ class DrainNodes(Message, frozen=True, tag="DrainNodes"):
     """Whether the nodes may be given replicas again; moves that are under way go on."""
 
 
-class ElectLeaders(Message, frozen=True, tag="ElectLeaders"):
+class ElectLeaders(RequestOf["PartitionsAnswered"], frozen=True, tag="ElectLeaders"):
     """A client wants the first replicas of partitions to lead, of some or of all; answered by `PartitionsAnswered`.
 
     The leaders of now are asked to hand over with the answers to their heartbeats. Of all, those are answered for where
     another should lead.
     """
 
-    request_id: int
     partitions: tuple[TopicPartition, ...] | None = None
     is_unclean: bool = False
     """Whether partitions without a leader are meant instead: the first replica that lives is to lead each, alone, and
     what it does not have is lost."""
 
 
-class ListReassignments(Message, frozen=True, tag="ListReassignments"):
+class ListReassignments(RequestOf["ReassignmentsListed"], frozen=True, tag="ListReassignments"):
     """A client asks which replicas are being moved, of some partitions or of all; answered by `ReassignmentsListed`."""
 
-    request_id: int
     partitions: tuple[TopicPartition, ...] | None = None
 
 

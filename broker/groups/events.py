@@ -9,7 +9,7 @@ from eagleray.broker.groups.consumer.events import ConsumerReply, ConsumerReques
 from eagleray.broker.groups.membership import NO_GENERATION, NO_MEMBER
 from eagleray.broker.groups.state import OffsetsState
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.messages import Marker, Message
+from eagleray.broker.messages import Marker, Message, RequestOf
 from eagleray.broker.partitions.events import (
     MarkersAnswered,
     Tick,
@@ -36,10 +36,9 @@ class OffsetToCommit(Message, frozen=True):
     metadata: str = ""
 
 
-class CommitOffsets(Message, frozen=True, tag="CommitOffsets"):
+class CommitOffsets(RequestOf["OffsetsCommitted"], frozen=True, tag="CommitOffsets"):
     """A consumer, or an admin, says how far a group has come."""
 
-    request_id: int
     group: str
     offsets: tuple[OffsetToCommit, ...]
     generation: int = NO_GENERATION
@@ -47,10 +46,9 @@ class CommitOffsets(Message, frozen=True, tag="CommitOffsets"):
     group_instance_id: str | None = None
 
 
-class CommitTransactionOffsets(Message, frozen=True, tag="CommitTransactionOffsets"):
+class CommitTransactionOffsets(RequestOf["OffsetsCommitted"], frozen=True, tag="CommitTransactionOffsets"):
     """A producer says how far a group has come once its transaction is committed."""
 
-    request_id: int
     group: str
     transactional_id: str
     producer: ProducerIdentity
@@ -61,10 +59,9 @@ class CommitTransactionOffsets(Message, frozen=True, tag="CommitTransactionOffse
     transaction_version: int = 1
 
 
-class FetchOffsets(Message, frozen=True, tag="FetchOffsets"):
+class FetchOffsets(RequestOf["OffsetsFetched"], frozen=True, tag="FetchOffsets"):
     """Somebody wants to know how far a group has come, in some partitions or, with None, in all that it knows."""
 
-    request_id: int
     group: str
     partitions: tuple[TopicPartition, ...] | None = None
     require_stable: bool = False
@@ -73,28 +70,25 @@ class FetchOffsets(Message, frozen=True, tag="FetchOffsets"):
     """A member of a group that is not of the classic kind says who it is; others need not."""
 
 
-class DeleteOffsets(Message, frozen=True, tag="DeleteOffsets"):
+class DeleteOffsets(RequestOf["OffsetsCommitted"], frozen=True, tag="DeleteOffsets"):
     """An admin wants a group to forget some partitions."""
 
-    request_id: int
     group: str
     partitions: tuple[TopicPartition, ...]
 
 
-class DeleteGroup(Message, frozen=True, tag="DeleteGroup"):
+class DeleteGroup(RequestOf["OffsetsCommitted"], frozen=True, tag="DeleteGroup"):
     """An admin wants a group to be forgotten."""
 
-    request_id: int
     group: str
 
 
-class ListGroups(Message, frozen=True, tag="ListGroups"):
+class ListGroups(RequestOf["GroupsListed"], frozen=True, tag="ListGroups"):
     """Somebody wants to know which groups are coordinated here; of each filter, nothing at all means everything.
 
     States, kinds and protocol types are compared as Kafka does it, whatever their case.
     """
 
-    request_id: int
     states: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     protocol_types: tuple[str, ...] = ()

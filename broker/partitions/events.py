@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartition
 from eagleray.broker.log import AbortedTransaction, Isolation
-from eagleray.broker.messages import Marker, Message
+from eagleray.broker.messages import Marker, Message, RequestOf
 from eagleray.broker.replication.events import ProposeIsr, Replicated, Resigned, SendPush
 from eagleray.protocol.errors import ErrorCode
 
@@ -35,10 +35,9 @@ TO_HIGH_WATERMARK = -1
 # What happens to a leader.
 
 
-class Produce(Message, frozen=True, tag="Produce"):
+class Produce(RequestOf["Produced"], frozen=True, tag="Produce"):
     """A producer's batch for one partition."""
 
-    request_id: int
     partition: TopicPartition
     records: bytes
     acks: int = ALL_IN_SYNC
@@ -57,10 +56,9 @@ class TransactionVerified(Message, frozen=True, tag=True):
     error_code: ErrorCode
 
 
-class WriteMarkers(Message, frozen=True, tag="WriteMarkers"):
+class WriteMarkers(RequestOf["MarkersAnswered"], frozen=True, tag="WriteMarkers"):
     """A coordinator's markers, coalesced."""
 
-    request_id: int
     markers: tuple[Marker, ...]
 
 
@@ -73,10 +71,9 @@ class FetchPartition(Message, frozen=True):
     leader_epoch: int = NO_LEADER_EPOCH
 
 
-class Fetch(Message, frozen=True, tag="Fetch"):
+class Fetch(RequestOf["Fetched"], frozen=True, tag="Fetch"):
     """A consumer's read; it may wait until there is enough."""
 
-    request_id: int
     partitions: tuple[FetchPartition, ...]
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     max_wait_ms: int = 500
@@ -84,46 +81,41 @@ class Fetch(Message, frozen=True, tag="Fetch"):
     max_bytes: int = 50 * 1024 * 1024
 
 
-class ListOffset(Message, frozen=True, tag="ListOffset"):
+class ListOffset(RequestOf["OffsetListed"], frozen=True, tag="ListOffset"):
     """Which offset a timestamp, or one of the names in place of timestamps, stands for."""
 
-    request_id: int
     partition: TopicPartition
     timestamp: int
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     leader_epoch: int = NO_LEADER_EPOCH
 
 
-class DeleteRecords(Message, frozen=True, tag="DeleteRecords"):
+class DeleteRecords(RequestOf["RecordsDeleted"], frozen=True, tag="DeleteRecords"):
     """Everything before an offset is to go."""
 
-    request_id: int
     partition: TopicPartition
     before_offset: int
     timeout_ms: int = 30_000
     """How long to wait for the other replicas in sync to delete them too."""
 
 
-class DescribeProducers(Message, frozen=True, tag="DescribeProducers"):
+class DescribeProducers(RequestOf["ProducersDescribed"], frozen=True, tag="DescribeProducers"):
     """Who writes to a partition, and who has a transaction open on it."""
 
-    request_id: int
     partition: TopicPartition
 
 
-class EpochEndOffset(Message, frozen=True, tag="EpochEndOffset"):
+class EpochEndOffset(RequestOf["EpochEndFound"], frozen=True, tag="EpochEndOffset"):
     """Where in the log a leader epoch ends, by which a consumer finds out whether what it has read is still there."""
 
-    request_id: int
     partition: TopicPartition
     epoch: int
     leader_epoch: int = NO_LEADER_EPOCH
 
 
-class DescribePartition(Message, frozen=True, tag="DescribePartition"):
+class DescribePartition(RequestOf["PartitionDescribed"], frozen=True, tag="DescribePartition"):
     """Where a partition stands."""
 
-    request_id: int
     partition: TopicPartition
 
 

@@ -5,27 +5,25 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity, TopicPartition
-from eagleray.broker.messages import Message
+from eagleray.broker.messages import Message, RequestOf
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.protocol.errors import ErrorCode
 
 # What happens to a coordinator.
 
 
-class InitProducerId(Message, frozen=True, tag="InitProducerId"):
+class InitProducerId(RequestOf["Reply"], frozen=True, tag="InitProducerId"):
     """A producer wants its identity, and whatever its predecessor left open to be ended."""
 
-    request_id: int
     transactional_id: str | None
     timeout_ms: int = 60_000
     expected: ProducerIdentity | None = None
     """Who the producer believes to be, when it goes on after an error (KIP-360)."""
 
 
-class AddPartitions(Message, frozen=True, tag="AddPartitions"):
+class AddPartitions(RequestOf["Reply"], frozen=True, tag="AddPartitions"):
     """Partitions are about to be written in a transaction, or a leader wants to know whether they may be."""
 
-    request_id: int
     transactional_id: str
     producer: ProducerIdentity
     partitions: tuple[TopicPartition, ...]
@@ -33,23 +31,21 @@ class AddPartitions(Message, frozen=True, tag="AddPartitions"):
     verify_only: bool = False
 
 
-class EndTransaction(Message, frozen=True, tag="EndTransaction"):
+class EndTransaction(RequestOf["Reply"], frozen=True, tag="EndTransaction"):
     """A producer commits or aborts."""
 
-    request_id: int
     transactional_id: str
     producer: ProducerIdentity
     commit: bool
     client_version: int = 1
 
 
-class BeginBranched(Message, frozen=True, tag="BeginBranched"):
+class BeginBranched(RequestOf["BranchedReply"], frozen=True, tag="BeginBranched"):
     """A driver takes a transactional id over for a transaction whose branches others write; answered `BranchedReply`.
 
     Whoever had the id before is fenced, and what it left open is aborted.
     """
 
-    request_id: int
     transactional_id: str
     tag: str
     """What the transaction is for. The coordinator remembers the last one that was committed; see `tags`."""
@@ -62,46 +58,41 @@ class BeginBranched(Message, frozen=True, tag="BeginBranched"):
     """
 
 
-class OpenBranch(Message, frozen=True, tag="OpenBranch"):
+class OpenBranch(RequestOf["Reply"], frozen=True, tag="OpenBranch"):
     """A driver wants an identity under which one attempt of one worker writes; answered with it in the `Reply`."""
 
-    request_id: int
     transactional_id: str
     owner: ProducerIdentity
 
 
-class EndBranched(Message, frozen=True, tag="EndBranched"):
+class EndBranched(RequestOf["Reply"], frozen=True, tag="EndBranched"):
     """A driver commits what it has written itself and these branches, and aborts the others; or it aborts all."""
 
-    request_id: int
     transactional_id: str
     owner: ProducerIdentity
     commit: bool
     branches: tuple[ProducerIdentity, ...] = ()
 
 
-class ForgetTransactionalId(Message, frozen=True, tag="ForgetTransactionalId"):
+class ForgetTransactionalId(RequestOf["Reply"], frozen=True, tag="ForgetTransactionalId"):
     """A producer is done with its transactional id for good, before that would expire.
 
     Refused to any other, while something is open, and where the id remembers tags: a job run again needs these.
     """
 
-    request_id: int
     transactional_id: str
     producer: ProducerIdentity
 
 
-class DescribeTransaction(Message, frozen=True, tag="DescribeTransaction"):
+class DescribeTransaction(RequestOf["TransactionDescribed"], frozen=True, tag="DescribeTransaction"):
     """Somebody wants to know where a transactional id stands; answered by `TransactionDescribed`."""
 
-    request_id: int
     transactional_id: str
 
 
-class ListTransactions(Message, frozen=True, tag="ListTransactions"):
+class ListTransactions(RequestOf["TransactionsListed"], frozen=True, tag="ListTransactions"):
     """Somebody wants to know of all transactional ids here; answered by `TransactionsListed`."""
 
-    request_id: int
     states: tuple[str, ...] = ()
     """Only those in one of these states, by Kafka's names; none means any."""
 

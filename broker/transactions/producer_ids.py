@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagleray.broker.messages import Message
+from eagleray.broker.messages import Message, RequestOf
 from eagleray.protocol.errors import ErrorCode
 
 BLOCK_SIZE: Final = 1000
 
 
-class AllocateBlock(Message, frozen=True, tag="AllocateBlock"):
+class AllocateBlock(RequestOf["BlockAllocated"], frozen=True, tag="AllocateBlock"):
     """A coordinator needs a block; answered by `BlockAllocated`."""
-
-    request_id: int
 
 
 class BlockAllocated(Message, frozen=True, tag="BlockAllocated"):

@@ -31,6 +31,7 @@ class OneTransaction:
         self._producer = producer
         self._transactional_id = producer.transactional_id
         self._outcome = outcome
+        self._fenced: ProducerFenced | None = None
 
     async def run(self, send_all: Callable[[], Awaitable[None]]) -> None:
         """Begin, send, and commit; whatever goes wrong before the commit aborts."""
@@ -41,6 +42,7 @@ class OneTransaction:
             await send_all()
         except BaseException as error:
             await self._take(_event_while_reading(error))
+            self._raise_if_fenced(error)
             raise
         self._outcome.on(Event.INPUT_ENDED)
         await self._commit(identity)
@@ -57,6 +59,7 @@ class OneTransaction:
         except EaglerayError as error:
             await self._on_failed(error, commit, identity)
             if not self._outcome.is_committed:
+                self._raise_if_fenced(error)
                 raise
         else:
             self._outcome.on(Event.COMMITTED)
@@ -97,6 +100,15 @@ class OneTransaction:
         except (EaglerayError, TimeoutError):
             return Event.FAILED
 
+    def _raise_if_fenced(self, error: BaseException) -> None:
+        """Raise what explains an error: a newer producer has the transactional id, as the abort has shown.
+
+        Its first sign may be a refused record, after which running the command again would be right; here it would
+        fence the newer producer.
+        """
+        if self._fenced is not None and isinstance(error, EaglerayError):
+            raise self._fenced from error
+
     async def _abort(self) -> None:
         try:
             async with asyncio.timeout(_ANSWER_S):
@@ -106,7 +118,8 @@ class OneTransaction:
         except InvalidTransactionState:
             # Nothing is open: the commit that was refused has aborted it.
             self._outcome.on(Event.ABORTED)
-        except ProducerFenced:
+        except ProducerFenced as error:
+            self._fenced = error
             self._outcome.on(Event.FENCED)
         except (EaglerayError, TimeoutError):
             self._outcome.on(Event.FAILED)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
+from eagleray.actors.lanes.link import Reply
 from eagleray.actors.messages import Malformed
 from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.broker.messages import RequestOf
 from eagleray.client.errors import EaglerayError, InvalidArgument, NodeUnreachable, NotConnected, error_for
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode, ErrorKind
@@ -42,13 +43,13 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     backoff_max_ms: int = 200
 
 
-def first_error(reply: Any) -> ErrorCode:  # noqa: ANN401 - any reply
+def first_error(reply: object) -> ErrorCode:
     """Return the error of a reply as a whole."""
     error_code: ErrorCode = getattr(reply, "error_code", ErrorCode.NONE)
     return error_code
 
 
-def error_in(error_code: ErrorCode, doing: str, reply: Any) -> EaglerayError:  # noqa: ANN401 - any reply
+def error_in(error_code: ErrorCode, doing: str, reply: object) -> EaglerayError:
     """Return the exception for a reply, with what it says about it."""
     return error_for(error_code, doing, getattr(reply, "message", None))
 
@@ -57,12 +58,12 @@ async def call_with_retries(
     runtime: ClientRuntime,
     find_node: FindNode,
     doing: str,
-    message_type: type,
+    message_type: Callable[..., RequestOf[Reply]],
     *fields: object,
     retry_policy: RetryPolicy,
-    error_of: Callable[[Any], ErrorCode] = first_error,
-    exception_for: Callable[[ErrorCode, str, Any], EaglerayError] = error_in,
-) -> Any:  # noqa: ANN401 - the reply that belongs to the request
+    error_of: Callable[[Reply], ErrorCode] = first_error,
+    exception_for: Callable[[ErrorCode, str, Reply], EaglerayError] = error_in,
+) -> Reply:
     """Ask the node that is responsible until the answer is more than "try again"; raise what it says otherwise.
 
     Only for requests that may be repeated. No answer, and errors that a retry can mend, are tried again with growing
@@ -76,7 +77,7 @@ async def call_with_retries(
         if node_id != NO_NODE:
             left_ms = max(deadline_ms - runtime.now_ms(), 1)
             reply = await runtime.call(node_id, min(left_ms, retry_policy.request_ms), message_type, *fields)
-            if type(reply) is Malformed:
+            if isinstance(reply, Malformed):
                 raise InvalidArgument(f"{doing}: {reply.message}.", reply.error_code)
             if reply is None:
                 problem = unanswered(runtime, doing, node_id)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
-from eagleray.client.calls import RetryPolicy, call_with_retries, error_in
+from eagleray.actors.lanes.link import Reply
+from eagleray.broker.messages import RequestOf
+from eagleray.client.calls import RetryPolicy, call_with_retries, error_in, first_error
 from eagleray.client.errors import EaglerayError
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
@@ -15,21 +16,20 @@ from eagleray.protocol.errors import ErrorCode
 _CONTROLLER_MS = 5000
 
 
-def whole_error(reply: Any, may_be_done: bool) -> ErrorCode:  # noqa: ANN401, ARG001 - any reply, first or not
+def whole_error(reply: object, may_be_done: bool) -> ErrorCode:  # noqa: ARG001 - first or not
     """Return the error of a reply as a whole."""
-    error_code: ErrorCode = reply.error_code
-    return error_code
+    return first_error(reply)
 
 
 async def ask_controller(
     runtime: ClientRuntime,
     doing: str,
-    message_type: type,
+    message_type: Callable[..., RequestOf[Reply]],
     *fields: object,
     retry_policy: RetryPolicy,
-    error_of: Callable[[Any, bool], ErrorCode] = whole_error,
-    exception_for: Callable[[ErrorCode, str, Any], EaglerayError] = error_in,
-) -> Any:  # noqa: ANN401 - the reply that belongs to the request
+    error_of: Callable[[Reply, bool], ErrorCode] = whole_error,
+    exception_for: Callable[[ErrorCode, str, Reply], EaglerayError] = error_in,
+) -> Reply:
     """Ask until the controller has answered; each attempt tries another node that may be the controller.
 
     `error_of` is told whether an attempt before this one may have been carried out, because no answer of it came.
@@ -43,7 +43,7 @@ async def ask_controller(
         attempts += 1
         return view.controller()
 
-    def error_in_reply(reply: Any) -> ErrorCode:  # noqa: ANN401 - any reply
+    def error_in_reply(reply: Reply) -> ErrorCode:
         nonlocal refused
         error_code = error_of(reply, attempts - refused > 1)
         # Another controller was asked, which has done nothing; all other errors that pass may leave something done.

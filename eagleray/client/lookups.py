@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
 from eagleray.broker.controller.nodes import NO_NODE
-from eagleray.broker.groups.events import CommitOffsets, FetchOffsets, OffsetsFetched
+from eagleray.broker.groups.events import CommitOffsets, FetchOffsets, OffsetsCommitted, OffsetsFetched
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import ListOffset, OffsetListed
@@ -111,7 +110,7 @@ async def fetch_offsets(
     }
 
 
-def any_error(reply: Any) -> ErrorCode:  # noqa: ANN401 - OffsetsFetched or OffsetsCommitted
+def any_error(reply: OffsetsFetched | OffsetsCommitted) -> ErrorCode:
     """Return the error of a reply as a whole, or the first of its parts."""
     none: ErrorCode = ErrorCode.NONE
     if reply.error_code is not none:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from eagleray.actors.lanes.link import Fields, Reply, RequestType
+from eagleray.actors.messages import Malformed
 from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NO_NODE, Role
@@ -33,7 +35,15 @@ class Runtime(Protocol):
     loop: asyncio.AbstractEventLoop
     peers: Peers
 
-    def ask(self, node_id: int, on_reply: OnReply | None, message_type: type, /, *fields: object) -> None:
+    def ask(
+        self,
+        node_id: int,
+        on_reply: OnReply[Reply] | None,
+        message_type: RequestType[Fields, Reply],
+        /,
+        *fields: Fields.args,
+        **named: Fields.kwargs,
+    ) -> None:
         """Send a request; see `Peers`."""
 
     def now_ms(self) -> int:
@@ -164,14 +174,16 @@ class ClusterView:
         self._silence = self._runtime.later(_SILENCE_MS, partial(on_reply, None))
         self._runtime.ask(self.any_node(), on_reply, GetMetadata)
 
-    def _on_reply(self, question: int, reply: Any) -> None:  # noqa: ANN401 - a reply, or None
-        is_answer = type(reply) is MetadataAnswered and reply.error_code in _HAS_IMAGE and reply.image is not None
-        if is_answer:
-            self.update(reply.image)
+    def _on_reply(self, question: int, reply: MetadataAnswered | Malformed | None) -> None:
+        image = None
+        if isinstance(reply, MetadataAnswered) and reply.error_code in _HAS_IMAGE:
+            image = reply.image
+        if image is not None:
+            self.update(image)
         if question != self._question or not self._is_asking or self._is_closed:
             return
         self._stop_waiting()
-        if not is_answer and self._nodes_left > 0:
+        if image is None and self._nodes_left > 0:
             self._ask_next()
             return
         self._is_asking = False

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
+from eagleray.actors.lanes.link import Fields, Reply, RequestType
 from eagleray.broker.controller.nodes import NodeRegistration
 
-OnReply = Callable[[Any], None]
-"""Takes the reply, or None where there is none: the request may or may not have been carried out."""
+OnReply: TypeAlias = Callable[[Reply | None], None]
+"""Takes the reply, or None where there is none: the request may or may not have been carried out.
+
+With `Peers.hears_malformed` it may be given a `Malformed`, too.
+"""
 
 
 class Peers(Protocol):
@@ -20,7 +24,15 @@ class Peers(Protocol):
     hears_malformed: bool
     """Whether a question that cannot be carried is answered with `Malformed`, and not with None."""
 
-    def ask(self, node_id: int, on_reply: OnReply | None, message_type: type, /, *fields: object) -> None:
+    def ask(
+        self,
+        node_id: int,
+        on_reply: OnReply[Reply] | None,
+        message_type: RequestType[Fields, Reply],
+        /,
+        *fields: Fields.args,
+        **named: Fields.kwargs,
+    ) -> None:
         """Send a request, made of its type and the fields behind the request id.
 
         `on_reply` is called once, on the loop, and never from within `ask`; None where nobody waits for an answer.

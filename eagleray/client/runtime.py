@@ -6,8 +6,9 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
+from eagleray.actors.lanes.link import Fields, Reply, RequestType
+from eagleray.actors.messages import Malformed
 from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
 from eagleray.client.metadata import ClusterView
 from eagleray.client.ports import Drainable, Peers, Timer, Watched
@@ -92,16 +93,23 @@ class ClientRuntime:
         if self._watched:
             self._ticker = self.loop.call_later(TICK_MS / 1000, self._tick)
 
-    async def call(self, node_id: int, timeout_ms: float, message_type: type, *fields: object) -> Any:  # noqa: ANN401
+    async def call(
+        self,
+        node_id: int,
+        timeout_ms: float,
+        message_type: RequestType[Fields, Reply],
+        *fields: Fields.args,
+        **named: Fields.kwargs,
+    ) -> Reply | Malformed | None:
         """Ask a node and return its reply, or None where there is none in time."""
-        reply: asyncio.Future[Any] = self.loop.create_future()
+        reply: asyncio.Future[Reply | Malformed | None] = self.loop.create_future()
 
-        def settle(message: object = None) -> None:
+        def settle(message: Reply | Malformed | None = None) -> None:
             if not reply.done():
                 reply.set_result(message)
 
         timer = self.loop.call_later(timeout_ms / 1000, settle)
-        self.ask(node_id, settle, message_type, *fields)
+        self.ask(node_id, settle, message_type, *fields, **named)
         try:
             return await reply
         finally:

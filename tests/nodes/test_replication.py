@@ -132,7 +132,7 @@ def test_a_leader_that_the_controller_does_not_hear_acknowledges_nothing_once_an
         await move_leader_from_controller(nodes, cluster)
         await write(cluster, b"before")
         zombie = nodes.nodes[state_of(nodes).leader]
-        zombie.controller.ask = lambda on_reply, message_type, *fields, patience_s=None: None
+        zombie.controller.ask_within = lambda patience_s, on_reply, message_type, *fields: None
         zombie._following.cancel()
         await until_leader_is_not(nodes, zombie.spec.node_id)
 
@@ -159,7 +159,7 @@ def test_a_coordinator_that_the_controller_does_not_hear_tells_nothing_of_the_pa
         async with cluster.consumer("orders", group=group) as consumer:
             await consumer.commit({ORDERS: 1})
         zombie = nodes.nodes[200]
-        zombie.controller.ask = lambda on_reply, message_type, *fields, patience_s=None: None
+        zombie.controller.ask_within = lambda patience_s, on_reply, message_type, *fields: None
         zombie._following.cancel()
         await until_leader_is_not(nodes, 200, cluster.runtime.view.group_partition(group))
         async with cluster.consumer("orders", group=group) as consumer:

@@ -11,9 +11,9 @@ class Turn:
     def gather(self, node_id, ask):
         self._gathering.append(ask)
 
-    def ask(self, node_id, on_reply, message_type, *fields):
+    def ask(self, node_id, on_reply, message_type, *fields, **named):
         assert on_reply is None
-        self._sent.append((node_id, message_type(0, *fields)))
+        self._sent.append((node_id, message_type(0, *fields, **named)))
 
     def end(self):
         """Return what goes out, and to whom."""

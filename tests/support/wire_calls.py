@@ -41,12 +41,15 @@ class WorldPeers:
     def __init__(self, world: ClientWorld) -> None:
         self._world = world
 
-    def ask(self, node_id: int, on_reply: Any, message_type: Callable[..., Message], *fields: object) -> None:
-        self._world.ask(node_id, on_reply, message_type, *fields)
+    def ask(
+        self, node_id: int, on_reply: Any, message_type: Callable[..., Message], *fields: object, **named: object
+    ) -> None:
+        kind = partial(message_type, **named) if named else message_type
+        self._world.ask(node_id, on_reply, kind, *fields)  # type: ignore[arg-type] # it is called as a class is
 
-    async def call(self, node_id: int, message_type: Callable[..., Message], *fields: object) -> Any:
+    async def call(self, node_id: int, message_type: Callable[..., Message], *fields: object, **named: object) -> Any:
         answered: asyncio.Future[Any] = self._world.loop.create_future()
-        self._world.ask(node_id, lambda reply: answered.done() or answered.set_result(reply), message_type, *fields)
+        self.ask(node_id, lambda reply: answered.done() or answered.set_result(reply), message_type, *fields, **named)
         reply = await answered
         if reply is None:
             raise Unanswered(f"node {node_id} did not answer {message_type}")

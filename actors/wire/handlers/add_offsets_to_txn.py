@@ -5,15 +5,13 @@ The offsets of a group take part in a transaction: their partition of the offset
 
 from __future__ import annotations
 
-from typing import Any
-
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.codes import for_producer
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS
 from eagleray.broker.hashing import partition_for_name
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.transactions.events import AddPartitions
+from eagleray.broker.transactions.events import AddPartitions, Reply
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -29,7 +27,7 @@ def handle(request: AddOffsetsToTxnRequest, call: Call) -> None:
         call.answer(AddOffsetsToTxnResponse(0, error_code))
         return
 
-    def answer(reply: Any) -> None:  # noqa: ANN401 - a Reply, or None
+    def answer(reply: Reply | None) -> None:
         error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE if reply is None else reply.error_code
         error_code = for_producer(error_code, call.api_version, fenced_since=2, abortable_since=4)
         call.answer(AddOffsetsToTxnResponse(0, error_code))

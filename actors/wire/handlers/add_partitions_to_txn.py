@@ -6,7 +6,7 @@ one transaction. From 4 on it is a broker's, for many, and may ask only whether 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.codes import for_producer
@@ -63,7 +63,7 @@ def _add_for_client(request: AddPartitionsToTxnRequest, call: Call) -> None:
         answer({partition: impossible.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions})
         return
 
-    def received(reply: Any) -> None:  # noqa: ANN401 - a Reply, or None
+    def received(reply: Reply | None) -> None:
         answer(_for_client((reply or _UNANSWERED).error_code, call))
 
     producer = ProducerIdentity(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
@@ -73,12 +73,12 @@ def _add_for_client(request: AddPartitionsToTxnRequest, call: Call) -> None:
 def _add_for_brokers(transactions: tuple[AddPartitionsToTxnTransaction, ...], call: Call) -> None:
     asked = [_partitions_of(transaction.topics) for transaction in transactions]
 
-    def answer(replies: list[Any]) -> None:
+    def answer(replies: list[Reply | None]) -> None:
         results = tuple(
             AddPartitionsToTxnResult(
-                transaction.transactional_id, _results(transaction.topics, _errors(call, *outcome))
+                transaction.transactional_id, _results(transaction.topics, _errors(call, partitions, reply))
             )
-            for transaction, *outcome in zip(transactions, asked, replies, strict=True)
+            for transaction, partitions, reply in zip(transactions, asked, replies, strict=True)
         )
         call.answer(AddPartitionsToTxnResponse(results_by_transaction=results))
 

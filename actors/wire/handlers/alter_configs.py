@@ -41,6 +41,5 @@ async def _alter(
     elif None in changes.values():
         outcome = Refusal(ErrorCode.INVALID_REQUEST, "a setting has no value; leave it out to take it back")
     else:
-        replaces = True
-        outcome = await alter_topic(*who, call, changes, validate_only, replaces)
+        outcome = await alter_topic(*who, call, changes, validate_only=validate_only, replaces=True)
     return AlterConfigsResourceResponse(outcome.error_code, outcome.message or None, *who)

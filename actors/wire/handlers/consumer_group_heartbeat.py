@@ -6,7 +6,7 @@ it makes its id itself, and may subscribe by a regular expression.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.wire.call import Call
 from eagleray.broker.controller.nodes import Role
@@ -28,7 +28,7 @@ def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> None:
         call.answer(_refusal(ErrorCode.NOT_COORDINATOR))
         return
 
-    def answer(reply: Any) -> None:  # noqa: ANN401 - ConsumerHeartbeatAnswered, or None
+    def answer(reply: ConsumerHeartbeatAnswered | None) -> None:
         call.answer(_refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) if reply is None else _response(reply))
 
     owned = request.topic_partitions

@@ -31,6 +31,7 @@ async def _describe(transactional_id: str, call: AdminCall) -> TransactionState:
     reply = await ask_coordinator(call, Role.COORDINATOR, DescribeTransaction, transactional_id)
     if isinstance(reply, ErrorCode):
         return TransactionState(reply, transactional_id)
+    assert reply.transaction is not None, "an answer without an error describes"
     return _state_of(reply.transaction)
 
 

@@ -6,14 +6,14 @@ new epoch, which the answer carries; from 2 on producers know PRODUCER_FENCED.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.codes import for_producer
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.messages import IMPLICIT_VERSION
-from eagleray.broker.transactions.events import EndTransaction
+from eagleray.broker.transactions.events import EndTransaction, Reply
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -27,7 +27,7 @@ def handle(request: EndTxnRequest, call: Call) -> None:
         return
     has_new_epoch = call.api_version >= _NEW_EPOCH_SINCE
 
-    def answer(reply: Any) -> None:  # noqa: ANN401 - a Reply, or None
+    def answer(reply: Reply | None) -> None:
         if reply is None:
             call.answer(EndTxnResponse(0, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         elif reply.error_code is not ErrorCode.NONE:

@@ -7,7 +7,7 @@ told where the leader listens. Internal topics are read as well, at once or when
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.internal_partitions import read_internal
 from eagleray.actors.wire.call import Call
@@ -16,7 +16,7 @@ from eagleray.actors.wire.partitions import endpoints, leader_hint, refusal_of, 
 from eagleray.broker.controller.topics import INTERNAL_TOPICS
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
-from eagleray.broker.partitions.events import Fetch, FetchedPartition
+from eagleray.broker.partitions.events import Fetch, Fetched, FetchedPartition
 from eagleray.broker.partitions.events import FetchPartition as PartitionToFetch
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.fetch import (
@@ -117,7 +117,7 @@ class _Read:
         name = topic_name(self._call.host.image, topic, topic_id)
         return name, TopicPartition(name or "", number)
 
-    def _received(self, reply: Any) -> None:  # noqa: ANN401 - Fetched, or None
+    def _received(self, reply: Fetched | None) -> None:
         answers = iter(() if reply is None else reply.partitions)
         for place, read in zip(self._internal, self._read_internal(), strict=True):
             self._found[place] = read

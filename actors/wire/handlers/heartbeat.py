@@ -5,11 +5,9 @@ A member of a group is alive, and hears whether its generation still stands.
 
 from __future__ import annotations
 
-from typing import Any
-
 from eagleray.actors.wire.call import Call
 from eagleray.broker.controller.nodes import Role
-from eagleray.broker.groups.classic.events import Heartbeat
+from eagleray.broker.groups.classic.events import Heartbeat, HeartbeatAnswered
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -20,7 +18,7 @@ def handle(request: HeartbeatRequest, call: Call) -> None:
         call.answer(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
         return
 
-    def answer(reply: Any) -> None:  # noqa: ANN401 - HeartbeatAnswered, or None
+    def answer(reply: HeartbeatAnswered | None) -> None:
         error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE if reply is None else reply.error_code
         call.answer(HeartbeatResponse(error_code=error_code))
 

@@ -52,9 +52,15 @@ async def _alter(
     if outcome is None:
         changes: dict[str, str | None] = dict(_values_of(resource, _Operation.SET))
         changes |= dict.fromkeys(_values_of(resource, _Operation.DELETE))
-        lists = (_values_of(resource, _Operation.APPEND), _values_of(resource, _Operation.SUBTRACT))
-        replaces = False
-        outcome = await alter_topic(*who, call, changes, validate_only, replaces, *lists)
+        outcome = await alter_topic(
+            *who,
+            call,
+            changes,
+            validate_only=validate_only,
+            replaces=False,
+            added=_values_of(resource, _Operation.APPEND),
+            removed=_values_of(resource, _Operation.SUBTRACT),
+        )
     return AlterConfigsResourceResponse(outcome.error_code, outcome.message or None, *who)
 
 

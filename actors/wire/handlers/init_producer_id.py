@@ -7,13 +7,11 @@ nothing itself. From version 3 on a producer may say who it believes to be; from
 
 from __future__ import annotations
 
-from typing import Any
-
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.codes import for_producer
 from eagleray.broker.controller.nodes import NO_NODE, Role
 from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER_ID, ProducerIdentity
-from eagleray.broker.transactions.events import InitProducerId
+from eagleray.broker.transactions.events import InitProducerId, Reply
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -31,7 +29,7 @@ def handle(request: InitProducerIdRequest, call: Call) -> None:
         _refuse(call, ErrorCode.NOT_COORDINATOR)
         return
 
-    def answer(reply: Any) -> None:  # noqa: ANN401 - a Reply, or None
+    def answer(reply: Reply | None) -> None:
         if reply is None:
             _refuse(call, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif reply.error_code is not ErrorCode.NONE:

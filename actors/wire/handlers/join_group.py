@@ -6,7 +6,7 @@ first gets its id and joins again with it, from 5 on it may be static, from 9 on
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.wire.call import Call
 from eagleray.broker.controller.nodes import Role
@@ -25,7 +25,7 @@ def handle(request: JoinGroupRequest, call: Call) -> None:
         call.answer(JoinGroupResponse(error_code=ErrorCode.NOT_COORDINATOR, member_id=request.member_id))
         return
 
-    def answer(reply: Any) -> None:  # noqa: ANN401 - GroupJoined, or None
+    def answer(reply: GroupJoined | None) -> None:
         if reply is None:
             call.answer(JoinGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id=request.member_id))
         else:

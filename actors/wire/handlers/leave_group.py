@@ -5,7 +5,7 @@ Members leave their group: one up to version 2, any number from 3 on, static one
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.wire.call import Call
 from eagleray.broker.controller.nodes import Role
@@ -22,7 +22,7 @@ def handle(request: LeaveGroupRequest, call: Call) -> None:
         call.answer(LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
         return
 
-    def answer(reply: Any) -> None:  # noqa: ANN401 - GroupLeft, or None
+    def answer(reply: GroupLeft | None) -> None:
         if reply is None:
             call.answer(LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         else:

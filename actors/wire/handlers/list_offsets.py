@@ -6,7 +6,7 @@ version 7 on. There is no tiered storage: the local log begins where the log doe
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.joining import Joined
@@ -35,7 +35,7 @@ _UNANSWERED: Final = OffsetListed(0, ErrorCode.REQUEST_TIMED_OUT)
 def handle(request: ListOffsetsRequest, call: Call) -> None:
     """Ask the leader for each partition, and answer when all are known."""
 
-    def answer(results: list[Any]) -> None:
+    def answer(results: list[OffsetListed | None]) -> None:
         listed = iter(results)
         call.answer(
             ListOffsetsResponse(
@@ -72,7 +72,12 @@ def refuse(request: ListOffsetsRequest, version: int, error_code: ErrorCode) -> 
 
 
 def _ask(  # noqa: PLR0917 - all of it is the question
-    call: Call, joined: Joined, place: int, partition: TopicPartition, asked: ListOffsetsPartition, isolation: int
+    call: Call,
+    joined: Joined[OffsetListed],
+    place: int,
+    partition: TopicPartition,
+    asked: ListOffsetsPartition,
+    isolation: int,
 ) -> None:
     refusal = refusal_of(call, partition, if_internal=ErrorCode.NONE)
     if isolation not in (0, 1):

@@ -9,11 +9,11 @@ cases the answer waits a moment until this node has heard of the topic.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.wire.advertised import offline_replicas, rack_of
 from eagleray.actors.wire.call import Call
-from eagleray.broker.controller.events import CreateTopics, GetMetadata, NewTopic
+from eagleray.broker.controller.events import CreateTopics, GetMetadata, MetadataAnswered, NewTopic, TopicsAnswered
 from eagleray.broker.controller.names import problem_with
 from eagleray.broker.controller.topics import INTERNAL_TOPICS, NO_TOPIC_ID, PartitionImage, TopicImage
 from eagleray.protocol.errors import ErrorCode
@@ -53,7 +53,7 @@ def _missing(request: MetadataRequest, call: Call) -> list[str]:
 
 
 def _create(request: MetadataRequest, call: Call, missing: list[str]) -> None:
-    def created(reply: Any) -> None:  # noqa: ANN401 - TopicsAnswered, or None
+    def created(reply: TopicsAnswered | None) -> None:
         refused = {} if reply is None else {result.name: result.error_code for result in reply.results}
         wanted = [name for name in missing if refused.get(name) is ErrorCode.NONE]
         _answer_when_heard(request, call, refused, wanted, _HEARD_TRIES)
@@ -62,7 +62,7 @@ def _create(request: MetadataRequest, call: Call, missing: list[str]) -> None:
 
 
 def _ask_for(request: MetadataRequest, call: Call, missing: list[str]) -> None:
-    def told(reply: Any) -> None:  # noqa: ANN401 - MetadataAnswered, or None
+    def told(reply: MetadataAnswered | None) -> None:
         wanted = [] if reply is None else [name for name in missing if name in reply.image.topics]
         _answer_when_heard(request, call, dict.fromkeys(wanted, ErrorCode.NONE), wanted, _HEARD_TRIES)
 

@@ -5,8 +5,6 @@ How far a group has come, outside of transactions. From version 10 on topics go 
 
 from __future__ import annotations
 
-from typing import Any
-
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.offsets import RequestedOffsets, same_for_all
 from eagleray.broker.controller.nodes import Role
@@ -27,7 +25,7 @@ def handle(request: OffsetCommitRequest, call: Call) -> None:
         return
     requested = RequestedOffsets(call.host.image, request.topics)
 
-    def answer(reply: Any) -> None:  # noqa: ANN401 - OffsetsCommitted, or None
+    def answer(reply: OffsetsCommitted | None) -> None:
         outcomes = requested.outcomes(reply, _as_it_is)
         topics = requested.response(outcomes, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
         call.answer(OffsetCommitResponse(topics=topics))

@@ -8,7 +8,7 @@ it is and at which epoch; from 10 on topics go by their ids.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.joining import Joined
@@ -58,7 +58,7 @@ def refuse(request: OffsetFetchRequest, version: int, error_code: ErrorCode) -> 
 
 
 def _fetch_one(request: OffsetFetchRequest, call: Call) -> None:
-    def answer(reply: Any) -> None:  # noqa: ANN401 - OffsetsFetched, or None
+    def answer(reply: OffsetsFetched | None) -> None:
         call.answer(_answer_for_one(request, call.api_version, reply or _UNANSWERED))
 
     partitions = None
@@ -91,7 +91,7 @@ def _answer_for_one(request: OffsetFetchRequest, version: int, fetched: OffsetsF
 def _fetch_many(request: OffsetFetchRequest, call: Call) -> None:
     image, uses_ids = call.host.image, call.api_version >= _IDS_SINCE
 
-    def answer(replies: list[Any]) -> None:
+    def answer(replies: list[OffsetsFetched | None]) -> None:
         groups = zip(request.groups, replies, strict=True)
         call.answer(
             OffsetFetchResponse(

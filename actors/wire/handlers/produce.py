@@ -11,7 +11,7 @@ Versions 0 to 2 are advertised and not served: librdkafka compresses only where 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, cast
 
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.codes import for_batch
@@ -24,6 +24,7 @@ from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -83,13 +84,12 @@ class _Appends:
                 if refusal is not ErrorCode.NONE:
                     joined.results[place] = Produced(0, refusal)
                 else:
-                    records = data.records or b""
-                    fields = (partition, records, request.acks, request.transactional_id, version)
+                    fields = (partition, _records(data), request.acks, request.transactional_id, version)
                     joined.ask(place, Produce, *fields, request.timeout_ms)
                 place += 1
         joined.finish()
 
-    def _answer(self, results: list[Any]) -> None:
+    def _answer(self, results: list[Produced | None]) -> None:
         outcomes = iter(zip(self._partitions, results, strict=True))
         leaders: set[int] = set()
         responses = tuple(
@@ -134,6 +134,11 @@ def _refusal(call: Call, name: str | None, partition: TopicPartition) -> ErrorCo
     return refusal_of(call, partition, if_internal=ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
+def _records(data: PartitionProduceData) -> bytes:
+    """Give the batch as it lies in the frame: the leader is in this process, and reads any buffer."""
+    return cast("bytes", data.records or b"")
+
+
 def _produce_without_answer(request: ProduceRequest, call: Call) -> None:
     host, version = call.host, IMPLICIT_VERSION if call.api_version >= _IMPLICIT_SINCE else 1
     call.answer_nothing()
@@ -144,5 +149,5 @@ def _produce_without_answer(request: ProduceRequest, call: Call) -> None:
             if _refusal(call, name, partition) is not ErrorCode.NONE:
                 call.disconnect(f"it sent a batch without acks for {partition}, which is not led here")
                 return
-            records = data.records or b""
-            host.peers.ask(host.spec.node_id, None, Produce, partition, records, 0, request.transactional_id, version)
+            fields = (partition, _records(data), 0, request.transactional_id, version)
+            host.peers.ask(host.spec.node_id, None, Produce, *fields)

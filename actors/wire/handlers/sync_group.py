@@ -5,11 +5,9 @@ A member wants its assignment, and the leader brings everybody's; answered when 
 
 from __future__ import annotations
 
-from typing import Any
-
 from eagleray.actors.wire.call import Call
 from eagleray.broker.controller.nodes import Role
-from eagleray.broker.groups.classic.events import MemberAssignment, SyncGroup
+from eagleray.broker.groups.classic.events import GroupSynced, MemberAssignment, SyncGroup
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -20,7 +18,7 @@ def handle(request: SyncGroupRequest, call: Call) -> None:
         call.answer(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
         return
 
-    def answer(reply: Any) -> None:  # noqa: ANN401 - GroupSynced, or None
+    def answer(reply: GroupSynced | None) -> None:
         if reply is None:
             call.answer(SyncGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         else:

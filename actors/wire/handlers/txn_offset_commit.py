@@ -8,7 +8,7 @@ added; from 6 on topics go by their ids.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.wire.call import Call
 from eagleray.actors.wire.codes import for_offsets_in_transaction
@@ -35,7 +35,7 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> None:
         return
     requested = RequestedOffsets(call.host.image, request.topics)
 
-    def answer(reply: Any) -> None:  # noqa: ANN401 - OffsetsCommitted, or None
+    def answer(reply: OffsetsCommitted | None) -> None:
         outcomes = requested.outcomes(reply, partial(for_offsets_in_transaction, version=call.api_version))
         topics = requested.response(outcomes, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
         call.answer(TxnOffsetCommitResponse(topics=topics))

@@ -7,7 +7,7 @@ it. Our own coordinators have markers written by the marker channel manager, on 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from eagleray.actors.lanes.peers import Unanswered
@@ -15,7 +15,7 @@ from eagleray.actors.messages import WriteGroupMarkers
 from eagleray.actors.wire.asking import AdminCall
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.messages import Marker, Message
+from eagleray.broker.messages import Marker
 from eagleray.broker.partitions.events import WriteMarkers
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.write_txn_markers import (
@@ -67,7 +67,7 @@ def _where(partition: TopicPartition, call: AdminCall) -> ErrorCode:
 
 
 async def _write(
-    message_type: Callable[..., Message],
+    message_type: type[WriteMarkers | WriteGroupMarkers],
     wanted: list[tuple[int, TopicPartition]],
     request: WriteTxnMarkersRequest,
     call: AdminCall,

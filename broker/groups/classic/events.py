@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from eagleray.broker.groups.membership import NO_GENERATION, NO_MEMBER
-from eagleray.broker.messages import Message
+from eagleray.broker.messages import Message, RequestOf
 from eagleray.protocol.errors import ErrorCode
 
 
@@ -20,14 +20,13 @@ class MemberProtocol(Message, frozen=True):
     metadata: bytes = b""
 
 
-class JoinGroup(Message, frozen=True, tag="JoinGroup"):
+class JoinGroup(RequestOf["GroupJoined"], frozen=True, tag="JoinGroup"):
     """Somebody wants to be in the next generation of a group; answered when that generation begins.
 
     A member that joins for the first time has no id and is given one. A second `JoinGroup` of the same member takes the
     place of one that still waits, which is then answered with REBALANCE_IN_PROGRESS.
     """
 
-    request_id: int
     group: str
     member_id: str
     protocol_type: str
@@ -84,10 +83,9 @@ class MemberAssignment(Message, frozen=True):
     assignment: bytes
 
 
-class SyncGroup(Message, frozen=True, tag="SyncGroup"):
+class SyncGroup(RequestOf["GroupSynced"], frozen=True, tag="SyncGroup"):
     """A member wants its assignment; the leader brings those of all. Answered when the log has them."""
 
-    request_id: int
     group: str
     generation: int
     member_id: str
@@ -107,10 +105,9 @@ class GroupSynced(Message, frozen=True, tag="GroupSynced"):
     assignment: bytes = b""
 
 
-class Heartbeat(Message, frozen=True, tag="Heartbeat"):
+class Heartbeat(RequestOf["HeartbeatAnswered"], frozen=True, tag="Heartbeat"):
     """A member is alive, and wants to know whether its generation is still the current one."""
 
-    request_id: int
     group: str
     generation: int
     member_id: str
@@ -132,10 +129,9 @@ class LeavingMember(Message, frozen=True):
     reason: str | None = None
 
 
-class LeaveGroup(Message, frozen=True, tag="LeaveGroup"):
+class LeaveGroup(RequestOf["GroupLeft"], frozen=True, tag="LeaveGroup"):
     """Members leave a group, or an admin has them leave."""
 
-    request_id: int
     group: str
     members: tuple[LeavingMember, ...]
 
@@ -156,10 +152,9 @@ class GroupLeft(Message, frozen=True, tag="GroupLeft"):
     members: tuple[MemberLeft, ...] = ()
 
 
-class DescribeGroup(Message, frozen=True, tag="DescribeGroup"):
+class DescribeGroup(RequestOf["GroupDescribed"], frozen=True, tag="DescribeGroup"):
     """Somebody wants to see a group and its members."""
 
-    request_id: int
     group: str
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from eagleray.broker.groups.membership import NO_MEMBER
-from eagleray.broker.messages import Message
+from eagleray.broker.messages import Message, RequestOf
 from eagleray.protocol.errors import ErrorCode
 
 NOT_GIVEN_MS = -1
@@ -21,13 +21,12 @@ class PartitionsOfTopic(Message, frozen=True):
     partitions: tuple[int, ...]
 
 
-class ConsumerHeartbeat(Message, frozen=True, tag="ConsumerHeartbeat"):
+class ConsumerHeartbeat(RequestOf["ConsumerHeartbeatAnswered"], frozen=True, tag="ConsumerHeartbeat"):
     """A member joins with epoch 0, stays, or leaves with -1, or with -2 as a static member that comes back.
 
     What is None has not changed since its last heartbeat.
     """
 
-    request_id: int
     group: str
     member_id: str
     member_epoch: int
@@ -57,10 +56,9 @@ class ConsumerHeartbeatAnswered(Message, frozen=True, tag="ConsumerHeartbeatAnsw
     """What the member is to own, where that is news."""
 
 
-class DescribeConsumerGroup(Message, frozen=True, tag="DescribeConsumerGroup"):
+class DescribeConsumerGroup(RequestOf["ConsumerGroupDescribed"], frozen=True, tag="DescribeConsumerGroup"):
     """Somebody wants to see a group and its members."""
 
-    request_id: int
     group: str
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Self, get_args
+from typing import Self, get_args
 
 from eagleray.broker.controller.events import (
     AlterTopicConfigs,
@@ -18,9 +18,10 @@ from eagleray.broker.controller.events import (
 )
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import CONSUMER_OFFSETS, PartitionImage
-from eagleray.broker.groups.events import DeleteGroup, DeleteOffsets, GroupsListed, ListGroups
+from eagleray.broker.groups.events import DeleteGroup, DeleteOffsets, GroupsListed, ListGroups, OffsetsCommitted
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
+from eagleray.broker.messages import RequestOf
 from eagleray.broker.partitions.events import DeleteRecords, DescribePartition, PartitionDescribed, RecordsDeleted
 from eagleray.client import validation
 from eagleray.client.admin.descriptions import GroupOffset, PartitionDescription, TopicConfigs, TopicDescription
@@ -103,12 +104,16 @@ class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
         await self._change(f"changing topic {name!r}", AlterTopicConfigs, name, validation.config_changes(changes))
 
     async def _change(
-        self, doing: str, message_type: type, *fields: object, tolerated: Iterable[ErrorCode] = ()
+        self,
+        doing: str,
+        message_type: type[RequestOf[TopicsAnswered]],
+        *fields: object,
+        tolerated: Iterable[ErrorCode] = (),
     ) -> TopicsAnswered:
         """Have the controller change something; what a lost attempt has done already is no error of the next."""
         accepted = set(tolerated)
 
-        def error_of(reply: Any, may_be_done: bool) -> ErrorCode:  # noqa: ANN401 - TopicsAnswered
+        def error_of(reply: TopicsAnswered, may_be_done: bool) -> ErrorCode:
             if may_be_done:
                 accepted.update(_DONE_BEFORE.get(message_type, ()))
             codes = [code for code in (result.error_code for result in reply.results) if code not in accepted]
@@ -264,7 +269,9 @@ class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
         """Have a group forgotten."""
         await self._ask_group(group, "deleting", DeleteGroup)
 
-    async def _ask_group(self, group: str, doing: str, message_type: type, *fields: object) -> None:
+    async def _ask_group(
+        self, group: str, doing: str, message_type: type[RequestOf[OffsetsCommitted]], *fields: object
+    ) -> None:
         validation.group(group)
         await call_with_retries(
             self._runtime,
@@ -299,7 +306,7 @@ _DONE_BEFORE: dict[type, tuple[ErrorCode, ...]] = {
 """What the second attempt is told where the first was carried out without an answer."""
 
 
-def _unless_unknown(reply: Any) -> ErrorCode:  # noqa: ANN401 - ConfigsDescribed
+def _unless_unknown(reply: ConfigsDescribed) -> ErrorCode:
     """For a topic that does not exist, asking again changes nothing."""
     error_code: ErrorCode = reply.error_code
     return _NONE if error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error_code

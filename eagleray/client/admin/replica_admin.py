@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from eagleray.actors.lanes.link import Reply
 from eagleray.broker.controller.events import (
     DrainAnswered,
     DrainNodes,
@@ -18,6 +18,7 @@ from eagleray.broker.controller.events import (
     ReassignPartitions,
 )
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.messages import RequestOf
 from eagleray.client import validation
 from eagleray.client.admin.descriptions import NodeDescription
 from eagleray.client.calls import RetryPolicy, error_in
@@ -152,13 +153,15 @@ class ReplicaAdmin:
                 names = ", ".join(map(str, sorted(waiting)))
                 raise RequestTimedOut(f"electing leaders: those of {names} have not handed over.")
 
-    async def _ask_controller(self, doing: str, message_type: type, *fields: object) -> Any:  # noqa: ANN401
+    async def _ask_controller(
+        self, doing: str, message_type: Callable[..., RequestOf[Reply]], *fields: object
+    ) -> Reply:
         return await ask_controller(
             self._runtime, doing, message_type, *fields, retry_policy=self._retry_policy, exception_for=_replica_error
         )
 
 
-def _replica_error(error_code: ErrorCode, doing: str, reply: Any) -> EaglerayError:  # noqa: ANN401 - any reply
+def _replica_error(error_code: ErrorCode, doing: str, reply: object) -> EaglerayError:
     """Say what the controller has said, where it is not that one should try again."""
     error = error_in(error_code, doing, reply)
     return error if isinstance(error, RetriableError) else ReplicasRefused(f"{error.message}.", error_code)

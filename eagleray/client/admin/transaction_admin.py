@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
+from eagleray.actors.lanes.link import Reply
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import TRANSACTION_STATE
 from eagleray.broker.identities import NO_EPOCH, TopicPartition
-from eagleray.broker.messages import Marker
-from eagleray.broker.partitions.events import DescribeProducers, ProducersDescribed, WriteMarkers
+from eagleray.broker.messages import Marker, RequestOf
+from eagleray.broker.partitions.events import DescribeProducers, MarkersAnswered, ProducersDescribed, WriteMarkers
 from eagleray.broker.transactions.events import (
     DescribeTransaction,
     InitProducerId,
@@ -69,7 +69,9 @@ class TransactionAdmin:
         fields = (transactional_id, _ABORT_TIMEOUT_MS, None)
         await self._ask_coordinator(transactional_id, "aborting the transaction of", InitProducerId, *fields)
 
-    async def _ask_coordinator(self, transactional_id: str, doing: str, message_type: type, *fields: object) -> Any:  # noqa: ANN401
+    async def _ask_coordinator(
+        self, transactional_id: str, doing: str, message_type: Callable[..., RequestOf[Reply]], *fields: object
+    ) -> Reply:
         return await call_with_retries(
             self._runtime,
             lambda: self._runtime.view.transaction_coordinator(transactional_id),
@@ -126,17 +128,19 @@ class TransactionAdmin:
 
     # Asking
 
-    async def _ask_leader(self, partition: TopicPartition, doing: str, message_type: type, *fields: object) -> Any:  # noqa: ANN401
+    async def _ask_leader(
+        self, partition: TopicPartition, doing: str, message_type: Callable[..., RequestOf[Reply]], *fields: object
+    ) -> Reply:
         return await self._ask_leader_with(partition, doing, first_error, message_type, partition, *fields)
 
     async def _ask_leader_with(
         self,
         partition: TopicPartition,
         doing: str,
-        error_of: Any,  # noqa: ANN401
-        message_type: type,
+        error_of: Callable[[Reply], ErrorCode],
+        message_type: Callable[..., RequestOf[Reply]],
         *fields: object,
-    ) -> Any:  # noqa: ANN401
+    ) -> Reply:
         return await call_with_retries(
             self._runtime,
             lambda: self._runtime.view.leaders.get(partition, NO_NODE),
@@ -147,14 +151,18 @@ class TransactionAdmin:
             error_of=error_of,
         )
 
-    async def _ask_all_leaders(self, topic: str, doing: str, message_type: type, *fields: object) -> list[Any]:
+    async def _ask_all_leaders(
+        self, topic: str, doing: str, message_type: Callable[..., RequestOf[Reply]], *fields: object
+    ) -> list[Reply]:
         """Ask every node that leads something of an internal topic, and return what each says."""
         view = self._runtime.view
         nodes = {view.leaders[name] for name in view.partitions.get(topic, ())}
         questions = (self._ask_node(node_id, doing, message_type, *fields) for node_id in nodes)
         return await asyncio.gather(*questions)
 
-    async def _ask_node(self, node_id: int, doing: str, message_type: type, *fields: object) -> Any:  # noqa: ANN401
+    async def _ask_node(
+        self, node_id: int, doing: str, message_type: Callable[..., RequestOf[Reply]], *fields: object
+    ) -> Reply:
         return await call_with_retries(
             self._runtime, lambda: node_id, doing, message_type, *fields, retry_policy=self._retry_policy
         )
@@ -167,5 +175,5 @@ def _may_end(transaction: TransactionDescription, found: HangingTransaction) -> 
     return transaction.producer.producer_id == found.producer.producer_id or transaction.branches > 0
 
 
-def _marker_error(reply: Any) -> ErrorCode:  # noqa: ANN401 - MarkersAnswered
+def _marker_error(reply: MarkersAnswered) -> ErrorCode:
     return next(iter(reply.error_codes), ErrorCode.NONE)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.messages import Malformed
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
-from eagleray.broker.partitions.events import Fetch, FetchedPartition, FetchPartition
+from eagleray.broker.partitions.events import Fetch, Fetched, FetchedPartition, FetchPartition
 from eagleray.client.config import ConsumerConfig
 from eagleray.client.consumer.fetched_batches import UNKNOWN, PartitionState, unpack
 from eagleray.client.consumer.read_ahead import RecordsAhead
@@ -115,7 +115,7 @@ class Fetcher:
         limits = (self.isolation, config.fetch_max_wait_ms, config.fetch_min_bytes, config.fetch_max_bytes)
         self._runtime.ask(node_id, partial(self._on_fetched, node_id, self._fetches), Fetch, wanted, *limits)
 
-    def _on_fetched(self, node_id: int, number: int, reply: Any) -> None:  # noqa: ANN401 - Fetched or None
+    def _on_fetched(self, node_id: int, number: int, reply: Fetched | Malformed | None) -> None:
         under_way = self._under_way.get(node_id)
         if under_way is None or under_way[0] != number or self.is_closed:
             return
@@ -126,7 +126,7 @@ class Fetcher:
         if reply is None:
             for state, _, _ in asked:
                 self._try_later(state)
-        elif type(reply) is Malformed:
+        elif isinstance(reply, Malformed):
             for state, _, offset in asked:
                 state.error = error_for(reply.error_code, f"reading {state.partition} from {offset!r}", reply.message)
         else:

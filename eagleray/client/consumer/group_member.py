@@ -7,7 +7,7 @@ import socket
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.messages import Malformed
 from eagleray.broker.controller.nodes import NO_NODE
@@ -174,9 +174,9 @@ class GroupMember:
             self._host,
         )
 
-    def _on_reply(self, number: int, reply: Any) -> None:  # noqa: ANN401 - ConsumerHeartbeatAnswered or None
+    def _on_reply(self, number: int, reply: ConsumerHeartbeatAnswered | Malformed | None) -> None:
         now_ms = self._runtime.now_ms()
-        if type(reply) is Malformed:
+        if isinstance(reply, Malformed):
             # Asking again would change nothing: what the application has given cannot be told to a coordinator.
             reply = ConsumerHeartbeatAnswered(reply.request_id, reply.error_code, reply.message)
         if not isinstance(reply, ConsumerHeartbeatAnswered):

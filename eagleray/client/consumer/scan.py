@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import TopicPartition
@@ -46,12 +46,12 @@ async def fetch_batches(
     return unpack(reply.partitions[0], offset, isolation)
 
 
-def _error_of(reply: Any) -> ErrorCode:  # noqa: ANN401 - Fetched
+def _error_of(reply: Fetched) -> ErrorCode:
     error_code: ErrorCode = reply.partitions[0].error_code
     return error_code
 
 
-def _exception_for(error_code: ErrorCode, doing: str, reply: Any) -> EaglerayError:  # noqa: ANN401 - Fetched
+def _exception_for(error_code: ErrorCode, doing: str, reply: Fetched) -> EaglerayError:
     found = reply.partitions[0]
     is_outside = error_code is ErrorCode.OFFSET_OUT_OF_RANGE
     known = f"the log has only {found.log_start_offset} to {found.high_watermark}" if is_outside else None

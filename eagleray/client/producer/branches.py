@@ -9,14 +9,15 @@ async with await begin(runtime, "job-7", tag="batch-12") as transaction:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Protocol, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol, Self
 
 import msgspec
 
+from eagleray.actors.lanes.link import Reply
 from eagleray.broker.groups.events import CommitTransactionOffsets, OffsetToCommit
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.messages import IMPLICIT_VERSION
+from eagleray.broker.messages import IMPLICIT_VERSION, RequestOf
 from eagleray.broker.transactions.events import BeginBranched, BranchedReply, EndBranched, OpenBranch
 from eagleray.client import validation
 from eagleray.client.calls import RetryPolicy, call_with_retries
@@ -185,7 +186,13 @@ async def begin(
     return AsyncTransaction(runtime, transactional_id, tag, reply.producer, already_committed=reply.tag_is_committed)
 
 
-async def _ask(runtime: ClientRuntime, transactional_id: str, doing: str, message_type: type, *fields: object) -> Any:  # noqa: ANN401 - the reply that belongs to the request
+async def _ask(
+    runtime: ClientRuntime,
+    transactional_id: str,
+    doing: str,
+    message_type: Callable[..., RequestOf[Reply]],
+    *fields: object,
+) -> Reply:
     return await call_with_retries(
         runtime,
         lambda: runtime.view.transaction_coordinator(transactional_id),

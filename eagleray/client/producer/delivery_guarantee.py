@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from eagleray.actors.messages import Malformed
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import LAST_EPOCH, NO_PRODUCER, ProducerIdentity
-from eagleray.broker.transactions.events import InitProducerId
+from eagleray.broker.transactions.events import InitProducerId, Reply
 from eagleray.client.calls import Backoff, is_only_busy
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import EaglerayError, FatalError, error_for
@@ -145,13 +146,14 @@ class IdentityRequest:
         fields = (name, self._config.transaction_timeout_ms, self._expected)
         self._runtime.ask(node_id, on_reply, InitProducerId, *fields)
 
-    def _on_reply(self, attempt: int, reply: Any) -> None:  # noqa: ANN401 - a Reply or None
+    def _on_reply(self, attempt: int, reply: Reply | Malformed | None) -> None:
         if attempt != self._attempt or self._then is None:
             return
-        error_code = ErrorCode.NETWORK_EXCEPTION if reply is None else reply.error_code
-        if error_code is ErrorCode.NONE:
+        if isinstance(reply, Reply) and reply.error_code is ErrorCode.NONE:
             self._settle(reply.producer, None)
-        elif error_code.is_retriable:
+            return
+        error_code = ErrorCode.NETWORK_EXCEPTION if reply is None else reply.error_code
+        if error_code.is_retriable:
             self._again(error_code)
         else:
             self._settle(NO_PRODUCER, error_for(error_code, self._doing, getattr(reply, "message", None)))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from eagleray.actors.messages import Malformed
 from eagleray.broker.controller.nodes import NO_NODE
-from eagleray.broker.groups.events import CommitTransactionOffsets, OffsetToCommit
+from eagleray.broker.groups.events import CommitTransactionOffsets, OffsetsCommitted, OffsetToCommit
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.client.calls import is_only_busy
@@ -90,7 +91,7 @@ class OffsetsRequest:
         """Whether the transaction has ended: each has an identity of its own, and the next one is not concerned."""
         return self._transaction.identity != self._identity
 
-    def _on_reply(self, reply: Any) -> None:  # noqa: ANN401 - OffsetsCommitted or None
+    def _on_reply(self, reply: OffsetsCommitted | Malformed | None) -> None:
         if self._is_late:
             self._done(too_late())
             return

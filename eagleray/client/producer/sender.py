@@ -6,9 +6,10 @@ import logging
 from functools import partial
 from typing import Any
 
+from eagleray.actors.messages import Malformed
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.messages import IMPLICIT_VERSION
-from eagleray.broker.partitions.events import Produce
+from eagleray.broker.partitions.events import Produce, Produced
 from eagleray.client.calls import Backoff, is_only_busy
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import DeliveryTimeout, EaglerayError, NotConnected, TopicNotFound, error_for
@@ -247,6 +248,8 @@ class Sender(Accumulator):
     def _send(self, node_id: int, queue: PartitionQueue, batch: ProducerBatch, now_ms: int) -> None:
         guarantee = self.guarantee
         guarantee.has_begun = True
+        encoded = batch.encoded
+        assert encoded is not None, "a batch is closed before it is sent"
         batch.attempts += 1
         batch.sent_ms = now_ms
         batch.was_first = queue.batches[0] is batch or queue.is_first_sent(batch)
@@ -257,7 +260,7 @@ class Sender(Accumulator):
             partial(self._on_produced, batch, batch.attempts) if self._acks else None,
             Produce,
             queue.partition,
-            batch.encoded,
+            encoded,
             self._acks,
             guarantee.transactional_id,
             IMPLICIT_VERSION,
@@ -267,18 +270,18 @@ class Sender(Accumulator):
 
     # Answers
 
-    def _on_produced(self, batch: ProducerBatch, attempt: int, reply: Any) -> None:  # noqa: ANN401 - Produced or None
+    def _on_produced(self, batch: ProducerBatch, attempt: int, reply: Produced | Malformed | None) -> None:
         if batch.is_done:
             return
-        if reply is not None and reply.error_code is _NONE:
+        if isinstance(reply, Produced) and reply.error_code is _NONE:
             batch.base_offset = reply.base_offset
             batch.append_time_ms = reply.append_time_ms
             batch.queue.is_known = True
             self.resolve(batch, None)
         elif attempt == batch.attempts and batch.is_in_flight:
-            self._on_failed(batch, None if reply is None else reply)
+            self._on_failed(batch, reply)
 
-    def _on_failed(self, batch: ProducerBatch, reply: Any) -> None:  # noqa: ANN401 - as above
+    def _on_failed(self, batch: ProducerBatch, reply: Produced | Malformed | None) -> None:
         self._land(batch)
         error_code = ErrorCode.NETWORK_EXCEPTION if reply is None else reply.error_code
         if error_code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
@@ -289,7 +292,8 @@ class Sender(Accumulator):
             # It may have been written all the same, as with one that has run out of time.
             self.guarantee.expired(batch, self._out_of_retries(batch, error_code))
         else:
-            self.guarantee.refused(batch, error_code, error_for(error_code, f"writing {batch}", reply.message))
+            why = None if reply is None else reply.message
+            self.guarantee.refused(batch, error_code, error_for(error_code, f"writing {batch}", why))
 
     def _land(self, batch: ProducerBatch) -> None:
         if batch.is_in_flight:

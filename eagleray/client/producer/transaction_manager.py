@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
+from eagleray.actors.messages import Malformed
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.groups.events import OffsetToCommit
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity, TopicPartition
 from eagleray.broker.messages import IMPLICIT_VERSION
-from eagleray.broker.transactions.events import EndTransaction
+from eagleray.broker.transactions.events import EndTransaction, Reply
 from eagleray.client.calls import is_only_busy
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import (
@@ -191,10 +191,10 @@ class TransactionManager(DeliveryGuarantee):
             IMPLICIT_VERSION,
         )
 
-    def _on_ended(self, attempt: int, reply: Any) -> None:  # noqa: ANN401 - a Reply or None
+    def _on_ended(self, attempt: int, reply: Reply | Malformed | None) -> None:
         if attempt != self._attempt or self.state not in ENDING:
             return
-        if reply is not None and reply.error_code is _NONE:
+        if isinstance(reply, Reply) and reply.error_code is _NONE:
             self.identity = reply.producer
             self._become_ready()
             return

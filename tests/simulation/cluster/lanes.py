@@ -10,6 +10,7 @@ import msgspec
 from eagleray.actors.lanes.link import Link
 from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.lanes.sessions import Sessions
+from eagleray.actors.lanes.turn import Turn
 from eagleray.broker.messages import Message
 from tests.simulation.cluster.loop import SimulatedLoop
 from tests.simulation.network import Network
@@ -63,7 +64,7 @@ class _Session:
 
     def answer(self, reply: Message) -> None:
         if not self._outbox:
-            self._endpoint.loop.call_soon(self._flush)
+            self._endpoint.turn.flush(self._flush)
         self._outbox.append(reply)
 
     def _flush(self) -> None:
@@ -82,6 +83,7 @@ class Endpoint:
         self._place = place
         self._process = process
         self.loop = loop
+        self.turn = Turn(loop)
         self.sessions: Sessions | None = None
         self._links: dict[int, Link] = {}
         self._connecting: dict[int, asyncio.Future[Accept]] = {}
@@ -106,7 +108,7 @@ class Endpoint:
         def ask(messages: list[Message]) -> None:
             self.send(target, Asked(accept.process, self._process, link_id, messages))
 
-        link = self._links[link_id] = Link(self.loop, accept.session, ask, timeout_s=ANSWER_TIMEOUT_S)
+        link = self._links[link_id] = Link(self.turn, accept.session, ask, timeout_s=ANSWER_TIMEOUT_S)
         return link
 
     def arrive(self, source: object, frame: Any) -> None:
@@ -157,7 +159,7 @@ class SimulatedPeers(Peers):
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        super().__init__(token=b"", timeout_s=ANSWER_TIMEOUT_S)
+        super().__init__(token=b"", timeout_s=ANSWER_TIMEOUT_S, turn=endpoint.turn)
 
     async def _open_direct(self, node_id: int) -> bool:
         link = None if node_id < 0 else await self._endpoint.connect(node_id)

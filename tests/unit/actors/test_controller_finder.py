@@ -27,7 +27,7 @@ class Nodes:
     def why_unreachable(self, node_id):
         return self.unreachable.get(node_id)
 
-    def ask(self, node_id, on_reply, message_type, *fields):
+    def ask(self, node_id, on_reply, message_type, *fields, **named):
         self.asked.append(node_id)
         answer = self.answers[node_id]
         if answer == "never":
@@ -91,9 +91,9 @@ def test_who_waits_for_a_node_that_is_gone_is_sent_on_when_another_is_found():
     nodes = Nodes(node_0="never", node_100="none", node_200="controller")
 
     async def scenario(finder):
-        waiting = asyncio.ensure_future(finder.call(FollowMetadata, 7, 10_000, patience_s=3600))
+        waiting = asyncio.ensure_future(finder.call_within(3600, FollowMetadata, 7, 10_000))
         await asyncio.sleep(0)
-        assert (await finder.call(GetMetadata, patience_s=0.01)).error_code is ErrorCode.NONE
+        assert (await finder.call_within(0.01, GetMetadata)).error_code is ErrorCode.NONE
         assert (await waiting).version == 7
         assert finder.node_id == 200
 
@@ -104,7 +104,7 @@ def test_an_answer_that_comes_after_its_question_was_asked_elsewhere_is_dropped(
     late = []
 
     class LateNodes(Nodes):
-        def ask(self, node_id, on_reply, message_type, *fields):
+        def ask(self, node_id, on_reply, message_type, *fields, **named):
             if node_id == 0:
                 late.append(on_reply)
             else:

@@ -26,7 +26,7 @@ class Host:
         self.incarnation = LIVES[2]
         self.is_registered = True
         self.lives_given_up = 0
-        self.controller = SimpleNamespace(ask=lambda *question: None)
+        self.controller = SimpleNamespace(ask=lambda *question: None, ask_within=lambda *question: None)
         self.timer = HandTimer()
         self.time_ms = NOW_MS
 

@@ -29,7 +29,7 @@ class Host:
         self.image = EMPTY_IMAGE
         self.incarnation = LIVES[2]
         self.is_registered = True
-        self.controller = SimpleNamespace(ask=lambda *question, **options: None)
+        self.controller = SimpleNamespace(ask=lambda *question: None, ask_within=lambda *question: None)
         self.peers = Turn()
         self.timer = HandTimer()
         self.time_ms = NOW_MS

@@ -29,7 +29,7 @@ class Host:
         self.disk = MachineDisk()
         self.incarnation = 7
         self.is_registered = True
-        self.controller = SimpleNamespace(ask=lambda *question, **options: None)
+        self.controller = SimpleNamespace(ask_within=lambda *question, **options: None)
         self.peers = SimpleNamespace(gather=lambda node_id, ask: None)
         self.timer = HandTimer()
         self._ms = count()

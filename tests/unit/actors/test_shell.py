@@ -3,6 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 
+from eagleray.actors.lanes.turn import Turn
 from eagleray.actors.shell import Shell
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.transactions.producer_ids import AllocateBlock
@@ -23,7 +24,8 @@ class Recorder(Shell):
 
 def recorder():
     failures = []
-    host = SimpleNamespace(loop=asyncio.get_running_loop(), fail=failures.append)
+    loop = asyncio.get_running_loop()
+    host = SimpleNamespace(loop=loop, turn=Turn(loop), fail=failures.append)
     return Recorder(host), failures
 
 

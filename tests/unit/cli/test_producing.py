@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from eagleray.cli import producing
-from eagleray.client.errors import FatalError, ProducerFenced
+from eagleray.client.errors import FatalError, ProducerFenced, TransactionAborted
 from eagleray.client.producer.producer import AsyncProducer
 from tests.support.cli_cluster import fail, invoke, succeed
 
@@ -240,6 +240,22 @@ def test_commit_that_fails_says_no_more_than_is_known(topic, error, expected, mo
     monkeypatch.setattr(AsyncProducer, "commit", commit)
     line = fail("produce", topic, "--transactional-id", f"{topic}-id", stdin="a\n")
     assert line == expected.replace("\n", " ").format(topic=topic)
+
+
+@pytest.mark.parametrize("refused_by", ["send", "commit"])
+def test_fenced_producer_whose_record_is_refused_is_told_of_the_newer_one(topic, refused_by, monkeypatch):
+    async def refuse(*_, **__):
+        raise TransactionAborted("a partition has refused it.")
+
+    async def abort(_):
+        raise ProducerFenced("it has a newer producer.")
+
+    monkeypatch.setattr(AsyncProducer, refused_by, refuse)
+    monkeypatch.setattr(AsyncProducer, "abort", abort)
+    line = fail("produce", topic, "--transactional-id", f"{topic}-id", stdin="a\n")
+    assert line.startswith("it has a newer producer.")
+    assert line.endswith("Nothing was committed, and nothing of it is left open.")
+    assert "run the command again" not in line
 
 
 class NonBlockingInput(io.FileIO):

@@ -15,6 +15,7 @@ from eagleray.actors.lanes.frames import MAGIC, encode_preface
 from eagleray.actors.lanes.peers import Lane, Peers, Unanswered, Unreachable
 from eagleray.actors.lanes.ray_lane import RayLane, UnknownSession
 from eagleray.actors.lanes.sessions import Sessions
+from eagleray.actors.lanes.turn import Turn
 from eagleray.actors.messages import Malformed
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
@@ -63,8 +64,10 @@ class Service:
         self.taken = []
         self.waiting = []
         self._next = 0
+        self.turn = Turn(asyncio.get_running_loop())
         self.sessions = Sessions(
             {AllocateBlock: self._allocate, Produce: self._produce, Fetch: self.waiting.append},
+            self.turn,
             first_session=secrets.randbits(20),
         )
         self.ray_lane = RayLane(self.sessions)
@@ -72,11 +75,14 @@ class Service:
 
     def _allocate(self, question):
         self._next += 1
-        self.sessions.answer(BlockAllocated(question.request_id, ErrorCode.NONE, self._next * 1000, 1000))
+        self._answer(BlockAllocated(question.request_id, ErrorCode.NONE, self._next * 1000, 1000))
 
     def _produce(self, question):
         self.taken.append(question.records)
-        self.sessions.answer(Produced(question.request_id, ErrorCode.NONE, len(self.taken) - 1))
+        self._answer(Produced(question.request_id, ErrorCode.NONE, len(self.taken) - 1))
+
+    def _answer(self, reply):
+        self.turn.act(lambda: self.sessions.answer(reply))
 
     def release(self):
         for question in self.waiting:
@@ -84,7 +90,9 @@ class Service:
 
     async def listen(self, port=0):
         self.server = await asyncio.get_running_loop().create_server(
-            lambda: direct.DirectSession(self.sessions, token=TOKEN, node_id=NODE, incarnation=self.incarnation),
+            lambda: direct.DirectSession(
+                self.sessions, self.turn, token=TOKEN, node_id=NODE, incarnation=self.incarnation
+            ),
             "127.0.0.1",
             port,
         )
@@ -475,7 +483,7 @@ def test_another_node_at_the_known_address_has_ray_asked_for_the_right_one():
                 world.actor.port = taken.getsockname()[1]
             other = Service()
             server = await asyncio.get_running_loop().create_server(
-                lambda: direct.DirectSession(other.sessions, token=TOKEN, node_id=NODE + 1, incarnation=0),
+                lambda: direct.DirectSession(other.sessions, other.turn, token=TOKEN, node_id=NODE + 1, incarnation=0),
                 "127.0.0.1",
                 world.actor.port,
             )
@@ -551,7 +559,7 @@ def test_another_node_at_the_address_is_not_taken_for_the_one_that_was_meant():
     async def scenario():
         async with World("direct") as world:
             with pytest.raises(ConnectionError, match="node 5 listens"):
-                await direct.connect("127.0.0.1", world.port, TOKEN, node_id=6, timeout_s=5)
+                await direct.connect("127.0.0.1", world.port, TOKEN, world.peers.turn, node_id=6, timeout_s=5)
 
     asyncio.run(scenario())
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from eagleray.actors.lanes.link import SESSION_SHIFT, Link
+from eagleray.actors.lanes.turn import Turn
 from eagleray.actors.messages import Misdirected
 from eagleray.broker.transactions.producer_ids import AllocateBlock, BlockAllocated
 from eagleray.protocol.errors import ErrorCode
@@ -27,7 +28,7 @@ async def a_turn():
 
 
 def open_link(sent, timeout_s=30.0):
-    return Link(asyncio.get_running_loop(), SESSION, sent.append, timeout_s=timeout_s)
+    return Link(Turn(asyncio.get_running_loop()), SESSION, sent.append, timeout_s=timeout_s)
 
 
 def answer_to(question):

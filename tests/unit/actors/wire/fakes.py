@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from eagleray.actors.controller_finder import ControllerFinder
 from eagleray.actors.lanes.peers import Unanswered
+from eagleray.actors.lanes.turn import Turn
 from eagleray.actors.wire.config import ListenerConfig
 from eagleray.actors.wire.connection import Connection
 from eagleray.actors.wire.listener import Listener
@@ -69,12 +70,12 @@ class NobodyAnswers:
     def __init__(self, loop):
         self._loop = loop
 
-    def ask(self, node_id, on_reply, message_type, *fields):
-        message_type(1, *fields)
+    def ask(self, node_id, on_reply, message_type, *fields, **named):
+        message_type(1, *fields, **named)
         if on_reply is not None:
             self._loop.call_soon(on_reply, None)
 
-    async def call(self, node_id, message_type, *fields):
+    async def call(self, node_id, message_type, *fields, **named):
         raise Unanswered("nobody answers")
 
 
@@ -85,6 +86,7 @@ def make_listener(*, roles=(), topics=(), **config):
     peers = NobodyAnswers(loop)
     host = SimpleNamespace(
         loop=loop,
+        turn=Turn(loop),
         image=MetadataImage(nodes=nodes, topics={topic.name: topic for topic in topics}),
         spec=SimpleNamespace(node_id=1, roles=roles, data_dir=os.getcwd(), settings={}),
         peers=peers,

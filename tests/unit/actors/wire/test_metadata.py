@@ -25,7 +25,7 @@ class ControllerKnows:
         self._topics = {topic.name: topic for topic in topics}
         self.asked = []
 
-    def ask(self, node_id, on_reply, message_type, *fields):
+    def ask(self, node_id, on_reply, message_type, *fields, **named):
         assert message_type is GetMetadata
         self.asked.append(fields)
         self._loop.call_soon(on_reply, SimpleNamespace(image=SimpleNamespace(topics=self._topics)))
