@@ -12,6 +12,7 @@ from tests.simulation.schedule import Violation
 MOST_SEEDS = 300
 
 FIRST_SEEDS = {
+    "follower that begins anew without producers": 3,
     "follower without the epoch fence": 10,
     "follower that forgets to truncate": 9,
     "follower that trusts its tail": 18,
