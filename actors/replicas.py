@@ -69,8 +69,8 @@ class LeadingRole(Protocol):
     def resigned(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
         """Stop to lead a partition; its log may be about to be closed."""
 
-    def replicated(self, partition: TopicPartition, event: Replicated) -> None:
-        """Take word of what the role waits for."""
+    def replicated(self, replicated: Replicated[Any]) -> None:
+        """Take back what the role has let wait, and act."""
 
     def advanced(self, partition: TopicPartition) -> None:
         """Take note that the high watermark has moved."""
@@ -369,7 +369,7 @@ class Replicas:
             return
         for effect in effects:
             if type(effect) is Replicated:
-                role.replicated(partition, effect)
+                role.replicated(effect)
         if led is not leader:
             self._stop_leading(partition)
             if leader is not None:

@@ -80,8 +80,8 @@ class LeaderThatRepliesAtOnce(ReplicationLeader):
     def is_replicated(self, end_offset: int, now_ms: int) -> bool:
         return self.may_acknowledge(now_ms)
 
-    def wait(self, request_id: int, end_offset: int, deadline_ms: int) -> None:
-        super().wait(request_id, min(end_offset, self.log.high_watermark), deadline_ms)
+    def wait(self, payload: object, end_offset: int, deadline_ms: int) -> None:
+        super().wait(payload, min(end_offset, self.log.high_watermark), deadline_ms)
 
 
 class LeaseThatNeverEnds(Lease):
