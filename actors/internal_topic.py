@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +18,7 @@ from eagleray.broker.messages import Message
 from eagleray.broker.partitions.leaders import FLUSHED_ONE_BY_ONE
 from eagleray.broker.replication.events import Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
 
@@ -27,7 +27,6 @@ _log = logging.getLogger(__name__)
 _RETRY_S: Final = 0.1
 _DAMAGED_S: Final = 5.0
 _REPLICATED_S: Final = 0.01
-_NEVER_MS: Final = 2**62
 _LOOK_MS: Final = 50
 """How soon it is looked again whether the lease holds, while something waits for it."""
 
@@ -48,11 +47,18 @@ class _Ended(msgspec.Struct, frozen=True):
     event: Any
 
 
+class _Unreplicated(msgspec.Struct, frozen=True):
+    """Outcomes that the machine is told when everything before an offset is replicated."""
+
+    end_offset: int
+    outcomes: list[Message]
+
+
 class InternalTopic:
     """What a coordinator has of the topic that its state is kept in.
 
-    Owns: at which epochs this node leads partitions of the topic, and the outcomes that wait until what they tell of is
-    replicated; the logs are those of the node's replicas. A log is made when something is first written to it. A
+    Owns: at which epochs this node leads partitions of the topic; the logs are those of the node's replicas, at whose
+    leaders outcomes wait until what they tell of is replicated. A log is made when something is first written to it. A
     partition is loaded off the loop, once all that it holds is replicated, so that clients are told meanwhile that it
     loads. The machine is told by `post`, of which `admit` gives it what is due, when a partition is assigned, loaded
     and resigned. While the lease does not hold, nothing reaches the machine: another node may lead by now, and have
@@ -84,8 +90,6 @@ class InternalTopic:
         self._held: list[Any] = []
         self._look_again_ms: int | None = None
         self._changes_posted = 0
-        self._outcomes: dict[int, tuple[int, list[Message]]] = {}
-        self._tokens = count(1)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"load-{name}")
         self._tasks: set[asyncio.Task[None]] = set()
         host.replicas.serve(self, name)
@@ -178,19 +182,19 @@ class InternalTopic:
         if self._epochs.get(partition.partition) == leader.leader_epoch:
             self._resign(partition.partition)
 
-    def replicated(self, partition: TopicPartition, event: Replicated) -> None:
-        """Tell the machine what has happened for good."""
-        if event.error_code is ErrorCode.NONE:
-            for outcome in self._outcomes.pop(event.request_id)[1]:
+    def replicated(self, replicated: Replicated[_Unreplicated]) -> None:
+        """Tell the machine what has happened for good.
+
+        What has not is in the log, and may be replicated yet: whatever else happens has to come after it, so it waits
+        on. Where this node has resigned, the next leader knows whether it is there, and loads it.
+        """
+        if replicated.error_code is ErrorCode.NONE:
+            for outcome in replicated.payload.outcomes:
                 self._post(outcome)
             return
-        leader = self._host.replicas.leader(partition)
-        if leader is None or not leader.is_leading:
-            # Whoever leads next knows whether it is there, and loads it.
-            self._outcomes.pop(event.request_id)
-            return
-        # It is in the log, and may be replicated yet: whatever else happens has to come after it.
-        leader.wait(event.request_id, self._outcomes[event.request_id][0], _NEVER_MS)
+        leader = self._host.replicas.leader(replicated.partition)
+        if leader is not None and leader.is_leading:
+            leader.wait(replicated.payload, replicated.payload.end_offset, NEVER_MS)
 
     def advanced(self, partition: TopicPartition) -> None:
         """Nothing to do: clients that read these partitions look again when their time is up."""
@@ -252,15 +256,13 @@ class InternalTopic:
             assert leader is not None, "it was appended to in this turn"
             end_offset, effects = leader.log.log_end_offset, leader.appended(steady_ms)
             for effect in effects:
-                if type(effect) is Replicated and effect.request_id in self._outcomes:
-                    now += self._outcomes.pop(effect.request_id)[1]
+                if type(effect) is Replicated:
+                    now += effect.payload.outcomes
             replicas.carry_out(effects)
             if leader.is_replicated(end_offset, steady_ms):
                 now += outcomes[number]
             else:
-                token = next(self._tokens)
-                self._outcomes[token] = end_offset, outcomes[number]
-                leader.wait(token, end_offset, _NEVER_MS)
+                leader.wait(_Unreplicated(end_offset, outcomes[number]), end_offset, NEVER_MS)
         return now
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from eagleray.actors.shell import Host, Shell
 from eagleray.actors.verifying import Verifier
 from eagleray.broker.controller.nodes import Role
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.partitions.acknowledging import Unacknowledged, acknowledge
 from eagleray.broker.partitions.events import PartitionAdvanced, PartitionFailed, Tick, VerifyTransaction
 from eagleray.broker.partitions.leaders import PartitionLeaders
 from eagleray.broker.replication.events import ProposeIsr, Replicated, Resigned, SendPush
@@ -17,7 +18,7 @@ from eagleray.broker.replication.leader import ReplicationLeader
 class PartitionLeaderShell(Shell):
     """Leads the users' partitions of which its node has the leading replica.
 
-    Owns: nothing but who waits; the logs are those of the node's replicas. After a restart it leads them again, at new
+    Owns: the fetches that wait; the logs are those of the node's replicas. After a restart it leads them again, at new
     epochs, from what the logs hold, as soon as the replicas have opened them; clients are told meanwhile that they are
     not led here.
     """
@@ -46,7 +47,7 @@ class PartitionLeaderShell(Shell):
             elif kind is PartitionFailed:
                 self.host.replicas.failed(effect.partition)
             elif kind is Resigned:
-                # The partition has failed, which its replica has been told.
+                # The partition has failed, which its replica is told by PartitionFailed.
                 pass
             else:
                 answer(effect)
@@ -63,9 +64,10 @@ class PartitionLeaderShell(Shell):
         if partition in self._leaders:
             self._carry_out(self._leaders.resign(partition)[1])
 
-    def replicated(self, partition: TopicPartition, event: Replicated) -> None:  # noqa: ARG002 - the event says it
-        """Let whoever waits be answered, together with others in the next turn."""
-        self.post(event)
+    def replicated(self, replicated: Replicated[Unacknowledged]) -> None:
+        """Answer what has waited, while the lease under which it was given back holds."""
+        for answer in acknowledge(replicated):
+            self.host.answer(answer)
 
     def advanced(self, partition: TopicPartition) -> None:
         """Look again at fetches that wait."""

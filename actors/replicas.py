@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from eagleray.actors.disk import PartitionLocked
 from eagleray.actors.failures import Failures
 from eagleray.actors.heartbeats import Heartbeats
 from eagleray.actors.logs import Logs
+from eagleray.actors.replica_chores import ReplicaChores
 from eagleray.actors.replica_post import ReplicaPost
 from eagleray.actors.settings import replication_config
 from eagleray.actors.shell import Host
@@ -36,29 +36,8 @@ from eagleray.broker.replication.events import (
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.replica import PartitionReplica
-from eagleray.broker.runtime.deadlines import NEVER_MS, Deadlines
 
 _log = logging.getLogger(__name__)
-
-_EARLY_PUSH_MS: Final = 500
-"""How long a push waits for the metadata that say what it is about."""
-
-
-_OPENING_MS: Final = 20
-"""How long logs that no client waits for are opened without a break."""
-
-_BREAK_MS: Final = 50
-"""How long the rest waits then, what failed before it is tried again, and the logs between two steps of their care."""
-
-
-class _Chore(enum.Enum):
-    """What there is to do because time has passed."""
-
-    OPEN = enum.auto()
-    FORGET_EARLY = enum.auto()
-    LOOK_AFTER_LEADERS = enum.auto()
-    BEAT = enum.auto()
-    LOOK_AFTER_LOGS = enum.auto()
 
 
 class LeadingRole(Protocol):
@@ -70,8 +49,8 @@ class LeadingRole(Protocol):
     def resigned(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
         """Stop to lead a partition; its log may be about to be closed."""
 
-    def replicated(self, partition: TopicPartition, event: Replicated) -> None:
-        """Take word of what the role waits for."""
+    def replicated(self, replicated: Replicated[Any]) -> None:
+        """Take back what the role has let wait, and act."""
 
     def advanced(self, partition: TopicPartition) -> None:
         """Take note that the high watermark has moved."""
@@ -94,19 +73,13 @@ class Replicas:
         self._host = host
         self._is_lazy = is_lazy
         self._config = replication_config(host.spec.settings)
-        self._deadlines: Deadlines[_Chore] = Deadlines(self._set_timer)
-        self._leader_deadlines: Deadlines[TopicPartition] = Deadlines(
-            partial(self._deadlines.set_by, _Chore.LOOK_AFTER_LEADERS)
-        )
-        self._rested_ms = 0
-        self.logs = Logs(host.spec.data_dir, host.spec.settings, host.disk, on_due=self._logs_are_due)
         self._heartbeats = Heartbeats(host, self._config, self._hand_over)
+        self.chores = ReplicaChores(host, self, self._heartbeats)
+        self.logs = Logs(host.spec.data_dir, host.spec.settings, host.disk, on_due=self.chores.logs_are_due)
         self._roles: dict[str, LeadingRole] = {}
         self._role_of_others: LeadingRole | None = None
         self._replicas: dict[TopicPartition, PartitionReplica] = {}
         self._led: dict[TopicPartition, ReplicationLeader] = {}
-        self._unopened: dict[TopicPartition, None] = {}
-        self._early: list[tuple[int, Push]] = []
         self._post = ReplicaPost(host, self._config.replica_push_max_bytes)
         self._rules: dict[str, tuple[dict[str, str], int]] = {}
         self.failures = Failures(self.logs)
@@ -138,16 +111,16 @@ class Replicas:
         for partition in [*self._led]:
             self._resign(partition)
         self._replicas.clear()
-        self._early.clear()
+        self.chores.take_early()
         self._heartbeats.begin_life()
-        self._set_heartbeat()
+        self.chores.set_heartbeat()
         return self.failures.lost(self._host.image, self._host.now_ms())
 
     def metadata_changed(self, previous: MetadataImage) -> None:
         """Keep what this node is to keep, at the epochs that it is to keep it, and let go of the rest."""
         image = self._host.image
         self._heartbeats.are_needed = has_several_machines(image)
-        self._set_heartbeat()
+        self.chores.set_heartbeat()
         kept = {
             partition: state for partition in image.kept_by(self._host.spec.node_id) if (state := image.find(partition))
         }
@@ -159,7 +132,7 @@ class Replicas:
                 self._drop(partition, is_on_machine=self._is_on_machine(partition, image))
             elif was is None or was.configs != now.configs:
                 self._reconfigure(partition, now)
-        self._unopened = {partition: None for partition in self._unopened if partition in kept}
+        self.chores.open_only(kept)
         same_nodes = previous.nodes == image.nodes
         for partition, state in kept.items():
             if partition not in self._replicas:
@@ -167,8 +140,7 @@ class Replicas:
             elif not same_nodes or previous.find(partition) != state:
                 self._learn(partition, state)
         self.lease.knows(image.version)
-        early, self._early = self._early, []
-        self._take_pushes(early)
+        self._take_pushes(self.chores.take_early())
 
     def _reconfigure(self, partition: TopicPartition, topic: TopicImage) -> None:
         try:
@@ -179,21 +151,18 @@ class Replicas:
 
     def _begin_if_due(self, partition: TopicPartition, state: PartitionImage) -> None:
         if not self._is_lazy(partition.topic) or self.logs.has_files(partition):
-            if not self._try_to_begin(partition):
-                self._open_later(partition)
+            if not self.open(partition):
+                self.chores.open_later(partition)
         elif state.leader == self._host.spec.node_id and self._has_to_catch_up(state):
             # Making a log takes as long as a hundred writes to it, and there is no hurry.
-            self._open_later(partition)
-
-    def _open_later(self, partition: TopicPartition) -> None:
-        self._unopened[partition] = None
-        self._deadlines.set_by(_Chore.OPEN, self._host.steady_ms() + _BREAK_MS)
+            self.chores.open_later(partition)
 
     def _has_to_catch_up(self, state: PartitionImage) -> bool:
         """Whether somebody is there who is not in sync: also with an empty log, it has to be told so to be."""
         return any(node_id in self._host.image.nodes for node_id in state.replicas if node_id not in state.isr)
 
-    def _try_to_begin(self, partition: TopicPartition) -> bool:
+    def open(self, partition: TopicPartition) -> bool:
+        """Open a replica, and let it take the part that the metadata give it; whether that was possible."""
         try:
             self._begin(partition)
         except LogDamaged as error:
@@ -219,10 +188,10 @@ class Replicas:
             log,
             lease=self.lease,
             config=self._config,
-            deadlines=self._leader_deadlines,
+            deadlines=self.chores.leaders,
         )
         self._replicas[partition] = replica
-        self._unopened.pop(partition, None)
+        self.chores.opened(partition)
         self._learn(partition, topic.partitions[partition.partition])
         return replica
 
@@ -302,7 +271,8 @@ class Replicas:
         """Take what followers answer and leaders push, at once or when the metadata say what it is about."""
         steady_ms = self._host.steady_ms()
         if message.pushes:
-            self._take_pushes([(steady_ms + _EARLY_PUSH_MS, push) for push in message.pushes])
+            until_ms = self.chores.early_until_ms()
+            self._take_pushes([(until_ms, push) for push in message.pushes])
         for answer in message.answers:
             replica = self._replicas.get(answer.partition)
             if replica is not None:
@@ -316,15 +286,14 @@ class Replicas:
             if answer is not None:
                 self._post.answer(push.leader, answer)
             else:
-                self._early.append((until_ms, push))
-                self._deadlines.set_by(_Chore.FORGET_EARLY, until_ms)
+                self.chores.keep_early(push, until_ms)
 
     def _take_push(self, push: Push, now_ms: int) -> PushAnswered | None:
         replica = self._replicas.get(push.partition)
         if replica is None:
             state = self._host.image.find(push.partition)
             is_kept = state is not None and self._host.spec.node_id in state.replicas
-            if not self._host.is_registered or not is_kept or not self._try_to_begin(push.partition):
+            if not self._host.is_registered or not is_kept or not self.open(push.partition):
                 return None
             replica = self._replicas[push.partition]
         answer, effects = replica.push(push, now_ms)
@@ -370,7 +339,7 @@ class Replicas:
             return
         for effect in effects:
             if type(effect) is Replicated:
-                role.replicated(partition, effect)
+                role.replicated(effect)
         if led is not leader:
             self._stop_leading(partition)
             if leader is not None:
@@ -391,78 +360,14 @@ class Replicas:
 
     # Time
 
-    def _set_timer(self, due_ms: int) -> None:
-        self._host.timer.set(self.on_due, due_ms)
+    def look_after_leader(self, partition: TopicPartition, steady_ms: int) -> None:
+        """Let the leader of a partition, if it is led here, see what time it is."""
+        leader = self._led.get(partition)
+        if leader is not None and not leader.is_alone:
+            self._tell(partition, lambda leader: leader.tick(steady_ms))
 
-    def _set_heartbeat(self) -> None:
-        self._deadlines.set(_Chore.BEAT, self._heartbeats.next_due_ms)
-
-    def _logs_are_due(self, due_ms: int) -> None:
-        """Look after the logs when it is time, and not before they have rested from the last step."""
-        if due_ms >= NEVER_MS:
-            return
-        host = self._host
-        steady_ms = host.steady_ms() + max(due_ms - host.now_ms(), 0)
-        self._deadlines.set_by(_Chore.LOOK_AFTER_LOGS, max(steady_ms, self._rested_ms))
-
-    def on_due(self) -> None:
-        """Do what is due: let leaders look after time, open what could not be opened, beat, keep the logs in order."""
-        steady_ms = self._host.steady_ms()
-        for chore in self._deadlines.take_due(steady_ms):
-            match chore:
-                case _Chore.OPEN:
-                    self._open_some(steady_ms)
-                case _Chore.FORGET_EARLY:
-                    self._forget_early(steady_ms)
-                case _Chore.LOOK_AFTER_LEADERS:
-                    self._look_after_leaders(steady_ms)
-                case _Chore.BEAT:
-                    self._heartbeats.beat(steady_ms, self._resigned)
-                    self._set_heartbeat()
-                case _Chore.LOOK_AFTER_LOGS:
-                    self._look_after_logs(steady_ms)
-        self._set_timer(self._deadlines.next_due_ms)
-
-    def _forget_early(self, steady_ms: int) -> None:
-        self._early = [(until_ms, push) for until_ms, push in self._early if until_ms > steady_ms]
-        for until_ms, _ in self._early:
-            self._deadlines.set_by(_Chore.FORGET_EARLY, until_ms)
-
-    def _look_after_leaders(self, steady_ms: int) -> None:
-        for partition in self._leader_deadlines.take_due(steady_ms):
-            leader = self._led.get(partition)
-            if leader is not None and not leader.is_alone:
-                self._tell(partition, lambda leader: leader.tick(steady_ms))
-        self._deadlines.set(_Chore.LOOK_AFTER_LEADERS, self._leader_deadlines.next_due_ms)
-
-    def _look_after_logs(self, steady_ms: int) -> None:
-        """Do a step of what is due for the logs, unless one of them is read off the loop."""
-        self._rested_ms = steady_ms + _BREAK_MS
-        if self.loading:
-            self._deadlines.set(_Chore.LOOK_AFTER_LOGS, self._rested_ms)
-            return
-        now_ms = self._host.now_ms()
-        failed = self.logs.housekeep(now_ms)
-        if failed is not None:
-            self.failed(failed)
-        self.logs.bookmark(now_ms)
-        damaged = self.logs.scrub(now_ms)
-        if damaged is not None:
-            self.damaged(damaged)
-        self._logs_are_due(self.logs.next_due_ms)
-
-    def _open_some(self, steady_ms: int) -> None:
-        """Open what is to be opened, for as long as others can wait; what fails is tried again after the rest."""
-        for partition in [*self._unopened]:
-            del self._unopened[partition]
-            if not self._try_to_begin(partition):
-                self._unopened[partition] = None
-            if self._host.steady_ms() - steady_ms >= _OPENING_MS:
-                break
-        if self._unopened:
-            self._deadlines.set_by(_Chore.OPEN, self._host.steady_ms() + _BREAK_MS)
-
-    def _resigned(self) -> list[Resigned]:
+    def resigned(self) -> list[Resigned]:
+        """What this node has stopped leading without having been told of another leader."""
         return [replica.resigned for replica in self._replicas.values() if replica.resigned is not None]
 
     def _hand_over(self, asked: Resigned) -> None:
@@ -470,7 +375,7 @@ class Replicas:
         if leader is not None and leader.leader_epoch == asked.leader_epoch:
             self._resign(asked.partition)
             self._heartbeats.hurry()
-            self._set_heartbeat()
+            self.chores.set_heartbeat()
 
     def close(self) -> None:
         """Close the logs."""

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartition
 from eagleray.broker.log import AbortedTransaction, Isolation
 from eagleray.broker.messages import Marker, Message, RequestOf
-from eagleray.broker.replication.events import ProposeIsr, Replicated, Resigned, SendPush
+from eagleray.broker.replication.events import ProposeIsr, Resigned, SendPush
 from eagleray.protocol.errors import ErrorCode
 
 NO_OFFSET = -1
@@ -130,7 +130,7 @@ class Tick(Message, frozen=True, tag=True):
 
 
 Query: TypeAlias = ListOffset | DeleteRecords | DescribeProducers | EpochEndOffset | DescribePartition
-Event: TypeAlias = Produce | TransactionVerified | WriteMarkers | Fetch | Query | Replicated | PartitionAdvanced | Tick
+Event: TypeAlias = Produce | TransactionVerified | WriteMarkers | Fetch | Query | PartitionAdvanced | Tick
 
 
 # What a leader wants to happen.

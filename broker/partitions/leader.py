@@ -11,7 +11,7 @@ from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.log import Appended, Flush, LogError, NewMarker, Rejection
 from eagleray.broker.log.producer_state import NO_OFFSET
 from eagleray.broker.messages import IMPLICIT_VERSION, last_epoch_ended_by
-from eagleray.broker.partitions.acknowledging import Acknowledgements
+from eagleray.broker.partitions.acknowledging import acknowledge_all
 from eagleray.broker.partitions.events import (
     ALL_IN_SYNC,
     Effect,
@@ -25,6 +25,7 @@ from eagleray.broker.partitions.events import (
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.partitions.reader import PartitionReader
 from eagleray.broker.partitions.verification import Verifications
+from eagleray.broker.replication.events import Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.protocol.errors import ErrorCode, InvalidRecord, ProtocolError
 from eagleray.protocol.records import RecordBatch, check_client_batch, split_batches
@@ -62,15 +63,9 @@ class PartitionLeader(PartitionReader):
     """
 
     def __init__(
-        self,
-        replication: ReplicationLeader,
-        *,
-        verification_ids: Iterator[int],
-        acknowledgements: Acknowledgements,
-        failures: list[Effect],
+        self, replication: ReplicationLeader, *, verification_ids: Iterator[int], failures: list[Effect]
     ) -> None:
         super().__init__(replication)
-        self._acknowledgements = acknowledgements
         self._failures = failures
         self._has_failed = False
         self._verifications: Verifications[_Request] = Verifications(verification_ids)
@@ -207,7 +202,7 @@ class PartitionLeader(PartitionReader):
         if not effects and not unreplicated:
             return answers
         now = self._let_wait(answers, unreplicated, steady_ms) if unreplicated else answers
-        return [*self._acknowledgements.taken_from(effects), *now]
+        return [*acknowledge_all(effects), *now]
 
     def _let_wait(
         self, answers: list[Produced], unreplicated: dict[int, _Unreplicated], steady_ms: int
@@ -227,7 +222,7 @@ class PartitionLeader(PartitionReader):
                 waiting.setdefault(wanted.timeout_ms, []).append(answer)
                 ends[wanted.timeout_ms] = max(wanted.end_offset, ends.get(wanted.timeout_ms, NO_OFFSET))
         for timeout_ms, together in waiting.items():
-            self._acknowledgements.wait(self.replication, ends[timeout_ms], steady_ms + timeout_ms, together)
+            self.replication.wait(together, ends[timeout_ms], steady_ms + timeout_ms)
         return now
 
     def note_failure(self, error: LogError) -> None:
@@ -235,14 +230,18 @@ class PartitionLeader(PartitionReader):
         if not self.log.is_online and not self._has_failed:
             self._has_failed = True
             self._failures.append(PartitionFailed(self.partition, str(error)))
-            self._failures += self._acknowledgements.taken_from(self.replication.resign())
+            self._failures += acknowledge_all(self.replication.resign())
 
     def resign(self) -> Sequence[Effect]:
-        """Answer everybody who waits: another leader takes what is not in the log, and maybe has what is."""
+        """Answer all that waits: another leader takes what is not in the log, and maybe has what is.
+
+        What waits for its replication was given back already, where the `ReplicationLeader` has resigned before.
+        """
         waiting = [*self._staged, *self._verifications.void_all()]
         self._staged = []
         refused = _all_refused(waiting, ErrorCode.NOT_LEADER_OR_FOLLOWER, "this leader has resigned")
-        return [*refused, *self._acknowledgements.resign(self.partition)]
+        given_back = [effect for effect in self.replication.resign() if isinstance(effect, Replicated)]
+        return [*refused, *acknowledge_all(given_back)]
 
     # Markers
 
@@ -277,7 +276,7 @@ class PartitionLeader(PartitionReader):
         elif self.replication.is_replicated(end_offset, steady_ms):
             request.settled(self.partition, ErrorCode.NONE)
         else:
-            self._acknowledgements.wait(self.replication, end_offset, steady_ms + MARKERS_TIMEOUT_MS, request)
+            self.replication.wait(request, end_offset, steady_ms + MARKERS_TIMEOUT_MS)
 
     def _refuse_late_batches(self, marker: NewMarker) -> None:
         last_epoch = last_epoch_ended_by(marker.producer_epoch, marker.transaction_version)
@@ -289,10 +288,10 @@ class PartitionLeader(PartitionReader):
 
     def replicate_start(self, deleted: RecordsDeleted, deadline_ms: int, steady_ms: int) -> Sequence[Effect]:
         """Tell the followers where the log begins now; answer when those in sync have it on their disks too."""
-        effects = self._acknowledgements.taken_from(self.replication.appended(steady_ms))
+        effects = acknowledge_all(self.replication.appended(steady_ms))
         if self.replication.is_start_replicated(deleted.log_start_offset, steady_ms):
             return [*effects, deleted]
-        self._acknowledgements.wait_for_start(self.replication, deadline_ms, deleted)
+        self.replication.wait_for_start(deleted, deleted.log_start_offset, deadline_ms)
         return effects
 
 

@@ -8,7 +8,6 @@ from typing import Final
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import PartitionLog
-from eagleray.broker.partitions.acknowledging import Acknowledgements
 from eagleray.broker.partitions.events import (
     DeleteRecords,
     Effect,
@@ -27,7 +26,6 @@ from eagleray.broker.partitions.fetching import Fetches
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.partitions.queries import answer_query, check_deletion
-from eagleray.broker.replication.events import Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.protocol.errors import ErrorCode
 
@@ -38,10 +36,11 @@ FLUSHED_ONE_BY_ONE: Final = 2
 class PartitionLeaders:
     """Takes the events of one turn together, so that each partition that they touch is written and flushed once.
 
-    Owns: the leaders, each with its log, the fetches that wait, and the answers that wait for replication. What order
-    the batches and markers of a turn have for one partition, its log has too; reads and queries see all of them that
-    are replicated. Whoever carries pushes, heartbeats and time to the `ReplicationLeader`s tells the `Replicated` that
-    they give back here, and `PartitionAdvanced` after everything that may have moved a high watermark.
+    Owns: the leaders, each with its log, and the fetches that wait. What order the batches and markers of a turn have
+    for one partition, its log has too; reads and queries see all of them that are replicated. Answers that wait for
+    replication wait at the `ReplicationLeader`s; the node that carries pushes, heartbeats and time to these has what
+    they give back answered by `acknowledge`, and tells `PartitionAdvanced` here after everything that may have moved a
+    high watermark.
     On failure of a partition's disk: only what touches that partition is answered with an error, and where its log has
     to be opened anew, `PartitionFailed` says so; the way is to `resign` the partition, open the log, and `lead` it at a
     later epoch.
@@ -55,7 +54,6 @@ class PartitionLeaders:
         # In the order in which they were touched, so that the same events always have the same effects.
         self._touched: dict[TopicPartition, None] = {}
         self._advanced: dict[TopicPartition, None] = {}
-        self._acknowledgements = Acknowledgements()
         self._marker_requests: list[MarkerRequest] = []
         self._reads: list[Fetch | Query | Tick] = []
         self._failures: list[Effect] = []
@@ -70,17 +68,14 @@ class PartitionLeaders:
     def lead(self, partition: TopicPartition, replication: ReplicationLeader) -> None:
         """Begin to lead a partition whose log is open; the next turn makes durable what it has, and shows it."""
         self._leaders[partition] = PartitionLeader(
-            replication,
-            verification_ids=self._verification_ids,
-            acknowledgements=self._acknowledgements,
-            failures=self._failures,
+            replication, verification_ids=self._verification_ids, failures=self._failures
         )
         self._touched[partition] = None
 
     def resign(self, partition: TopicPartition) -> tuple[PartitionLog, list[Effect]]:
-        """Stop leading a partition; return its log, and answers to everybody who waits on it.
+        """Stop leading a partition, and its `ReplicationLeader` with it; return its log, and answers to all who wait.
 
-        Its `ReplicationLeader` may have resigned already; what it has told of that changes nothing here any more.
+        Where the `ReplicationLeader` has resigned before, it has given back then what waited for replication.
         """
         leader = self._leaders.pop(partition)
         self._touched.pop(partition, None)
@@ -107,8 +102,6 @@ class PartitionLeaders:
                     self._on_verified(event, effects)
                 case WriteMarkers():
                     self._on_markers(event, now_ms, steady_ms)
-                case Replicated():
-                    effects += self._acknowledgements.replicated(event)
                 case PartitionAdvanced():
                     self._advanced[event.partition] = None
                 case _:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias
+
+import msgspec
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
+from eagleray.broker.runtime.waiters import Payload
 from eagleray.protocol.errors import ErrorCode
 
 NO_OFFSET: Final = -1
@@ -87,10 +90,16 @@ class PushAnswered(Message, frozen=True, tag="PushAnswered"):
 # Between a leader and those who wait for it.
 
 
-class Replicated(Message, frozen=True, tag=True):
-    """What a request waited for has happened, or will not: the answer to `ReplicationLeader.wait`."""
+class Replicated(msgspec.Struct, Generic[Payload], frozen=True):
+    """What something waited for has happened, or will not as far as is known: the end of `ReplicationLeader.wait`.
 
-    request_id: int
+    An error leaves the outcome open: the records are in the leader's log, and may be replicated yet.
+    """
+
+    partition: TopicPartition
+    payload: Payload
+    """What waited, as `wait` was given it; it is given back once."""
+
     error_code: ErrorCode
 
 
@@ -166,4 +175,4 @@ class BrokerHeartbeatAnswered(Message, frozen=True, tag="HeartbeatAnswered"):
     """Partitions that the node is asked to hand over, by resigning."""
 
 
-LeaderEffect: TypeAlias = SendPush | Replicated | ProposeIsr | Resigned
+LeaderEffect: TypeAlias = SendPush | Replicated[Any] | ProposeIsr | Resigned

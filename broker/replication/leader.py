@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -22,8 +22,8 @@ from eagleray.broker.replication.events import (
 from eagleray.broker.replication.in_sync import InSyncSet, in_their_lives, is_follower_in_sync, without_lagging
 from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.pushing import Pushes
-from eagleray.broker.replication.waiting import Waiting
 from eagleray.broker.runtime.deadlines import Deadlines
+from eagleray.broker.runtime.waiters import Waiters
 from eagleray.protocol.errors import ErrorCode
 
 _RESIGNED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -35,13 +35,13 @@ class ReplicationLeader:
     """Replicates one partition at one leader epoch, and tells when what was written is safe.
 
     Owns: what is known of the followers, the in-sync set as the controller confirmed it with at most one proposal for
-    another, and who waits for the high watermark. The log is its node's, and appended to by others, who then call
+    another, and what waits for the high watermark. The log is its node's, and appended to by others, who then call
     `appended`. Persists: nothing.
     The high watermark is the least log end of all whom the controller might elect. It stands still while these are
-    fewer than `min.insync.replicas`. Waiting requests are answered NONE at the high watermark only while the lease
-    holds. On a newer epoch, be it in metadata, an answer, or the controller's wish: it resigns, answers everybody who
-    waits that the outcome is unknown, and never acknowledges again. After a restart: there is no leader at this epoch.
-    As long as time could change something it has a deadline, by which `tick` is to be called.
+    fewer than `min.insync.replicas`. What waits is given back with NONE at the high watermark only while the lease
+    holds. On a newer epoch, be it in metadata, an answer, or the controller's wish: it resigns, gives back everything
+    that waits with an error, as its outcome is unknown, and never acknowledges again. After a restart: there is no
+    leader at this epoch. As long as time could change something it has a deadline, by which `tick` is to be called.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class ReplicationLeader:
         """Whether there is no other replica, so that whatever is in the log is replicated."""
         self._pushes = Pushes(partition, node_id, state.leader_epoch, log, config)
         self._deadlines: Deadlines[TopicPartition] = Deadlines() if deadlines is None else deadlines
-        self._waiting = Waiting()
-        self._waiting_for_start = Waiting()
+        self._waiters: Waiters[object] = Waiters()
+        self._start_waiters: Waiters[object] = Waiters()
 
     @property
     def state(self) -> PartitionImage:
@@ -100,10 +100,10 @@ class ReplicationLeader:
         """Whether everything before an offset is replicated, and may be told to be."""
         return self.log.high_watermark >= end_offset and self._is_in_sync and self.may_acknowledge(now_ms)
 
-    def wait(self, request_id: int, end_offset: int, deadline_ms: int) -> None:
-        """Let somebody wait until everything before `end_offset` is replicated; answered by `Replicated`."""
-        assert self.is_leading, f"{self.partition}: nobody can wait for a leader that has resigned"
-        self._waiting.add(request_id, end_offset, deadline_ms)
+    def wait(self, payload: object, end_offset: int, deadline_ms: int) -> None:
+        """Let a payload wait until everything before `end_offset` is replicated; `Replicated` gives it back."""
+        assert self.is_leading, f"{self.partition}: nothing can wait for a leader that has resigned"
+        self._waiters.add(payload, end_offset, deadline_ms)
 
     def is_start_replicated(self, start_offset: int, now_ms: int) -> bool:
         """Whether the logs of all who may be elected begin no earlier, and that may be told."""
@@ -111,10 +111,10 @@ class ReplicationLeader:
         have_it = all(self._pushes.acknowledged_start_offset(node_id) >= start_offset for node_id in followers)
         return have_it and self.may_acknowledge(now_ms)
 
-    def wait_for_start(self, request_id: int, start_offset: int, deadline_ms: int) -> None:
-        """Let somebody wait until nobody who may be elected has anything before an offset; answered by `Replicated`."""
-        assert self.is_leading, f"{self.partition}: nobody can wait for a leader that has resigned"
-        self._waiting_for_start.add(request_id, start_offset, deadline_ms)
+    def wait_for_start(self, payload: object, start_offset: int, deadline_ms: int) -> None:
+        """Let a payload wait until no replica that may be elected has anything before an offset."""
+        assert self.is_leading, f"{self.partition}: nothing can wait for a leader that has resigned"
+        self._start_waiters.add(payload, start_offset, deadline_ms)
 
     def appended(self, now_ms: int) -> Sequence[LeaderEffect]:
         """Replicate what was appended, and is as durable here as the log's settings say; or where the log begins."""
@@ -140,7 +140,7 @@ class ReplicationLeader:
         if self._pushes.answered(event, now_ms):
             effects += self._advance(now_ms)
             effects += self._propose_joining(now_ms)
-        if self._waiting_for_start:
+        if self._start_waiters:
             effects += self._started(now_ms)
         effects += self._pushes.due(now_ms, tells_high_watermark=False)
         return effects
@@ -179,13 +179,13 @@ class ReplicationLeader:
         self.is_leading = False
         self._deadlines.cancel(self.partition)
         self._pushes.end()
-        waiting = [each for who in (self._waiting, self._waiting_for_start) for each in who.end(_RESIGNED)]
-        return [*waiting, Resigned(self.partition, self.leader_epoch)]
+        waiting = [*self._waiters.end(), *self._start_waiters.end()]
+        return [*self._given_back(waiting, _RESIGNED), Resigned(self.partition, self.leader_epoch)]
 
     # Time
 
     def tick(self, now_ms: int) -> list[LeaderEffect]:
-        """Send again what was lost, give up who lags, and answer whose time is up."""
+        """Send again what was lost, give up who lags, and give back what has waited long enough."""
         if not self.is_leading:
             return []
         self._pushes.let_go()
@@ -195,10 +195,11 @@ class ReplicationLeader:
         self._deadlines.set(self.partition, now_ms + _LOOK_MS)
         self._pushes.take_for_lost(now_ms)
         effects: list[LeaderEffect] = [*self._advance(now_ms)]
-        if len(self._waiting) and not self._has_enough(now_ms):
-            effects += self._waiting.end(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        if self._waiters and not self._has_enough(now_ms):
+            effects += self._given_back(self._waiters.end(), ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         effects += self._started(now_ms)
-        effects += [*self._waiting.expire(now_ms), *self._waiting_for_start.expire(now_ms)]
+        expired = [*self._waiters.expired(now_ms), *self._start_waiters.expired(now_ms)]
+        effects += self._given_back(expired, ErrorCode.REQUEST_TIMED_OUT)
         effects += self._propose_again(now_ms) or self._propose_leaving(now_ms) or self._propose_joining(now_ms)
         return [*effects, *self._pushes.due(now_ms)]
 
@@ -226,8 +227,8 @@ class ReplicationLeader:
     def _is_settled(self) -> bool:
         """Whether everybody is in sync, has everything and was told so, and nobody waits: time changes nothing then."""
         return (
-            not self._waiting
-            and not self._waiting_for_start
+            not self._waiters
+            and not self._start_waiters
             and self._in_sync.proposal is None
             and len(self.state.isr) == len(self.state.replicas)
             and self.log.high_watermark == self.log.log_end_offset
@@ -259,22 +260,25 @@ class ReplicationLeader:
                 least = min(least, self._pushes.agreed_offset(node_id))
         return least
 
-    def _advance(self, now_ms: int) -> Sequence[Replicated]:
+    def _advance(self, now_ms: int) -> Sequence[Replicated[object]]:
         if not self._is_in_sync:
             return ()
         log = self.log
         log.advance_high_watermark(self._replicated_offset())
-        least_offset = self._waiting.least_offset
+        least_offset = self._waiters.least_offset
         if least_offset is None or least_offset > log.high_watermark or not self.may_acknowledge(now_ms):
             return ()
-        return self._waiting.reached(log.high_watermark)
+        return self._given_back(self._waiters.reached(log.high_watermark), ErrorCode.NONE)
 
-    def _started(self, now_ms: int) -> Sequence[Replicated]:
-        """Answer those whose records are deleted everywhere."""
-        start_offset = self._waiting_for_start.least_offset
+    def _started(self, now_ms: int) -> Sequence[Replicated[object]]:
+        """Give back what waits for a deletion that all replicas in sync have made."""
+        start_offset = self._start_waiters.least_offset
         if start_offset is None or not self.is_start_replicated(start_offset, now_ms):
             return ()
-        return self._waiting_for_start.reached(start_offset)
+        return self._given_back(self._start_waiters.reached(start_offset), ErrorCode.NONE)
+
+    def _given_back(self, payloads: Iterable[object], error_code: ErrorCode) -> list[Replicated[object]]:
+        return [Replicated(self.partition, payload, error_code) for payload in payloads]
 
     def _propose_again(self, now_ms: int) -> list[ProposeIsr]:
         proposal = self._in_sync.proposal

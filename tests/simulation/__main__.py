@@ -1,8 +1,7 @@
 """Run many simulated worlds, or one again: `python -m tests.simulation --seeds 10000`, `--seed 42`.
 
-`cluster` is whole nodes, with their roles and lanes, on simulated disks, clocks and networks. `--world partition` runs
-the machines of one replicated partition, and `--world quorum` the quorum that keeps the metadata: they know less, are
-faster, and go deeper.
+`cluster` is whole nodes, with their roles and lanes, on simulated disks, clocks and networks. `--world quorum` runs the
+quorum that keeps the metadata alone: it knows less, is faster, and goes deeper.
 """
 
 import argparse
@@ -18,13 +17,11 @@ from functools import partial
 
 from tests.simulation.cluster.coverage import empty_cells, table
 from tests.simulation.cluster.harness import simulate_cluster
-from tests.simulation.partition.harness import simulate
 from tests.simulation.quorum.quorum_harness import simulate_quorum
 from tests.simulation.schedule import Violation
 
 WORLDS: dict[str, Callable[[int], Counter[str]]] = {
     "cluster": simulate_cluster,
-    "partition": simulate,
     "quorum": simulate_quorum,
 }
 

@@ -1,6 +1,7 @@
 """A network that loses, delays, repeats and reorders, and that parts nodes from each other, one way or both."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
 import msgspec
@@ -15,6 +16,16 @@ class NetworkFaults(msgspec.Struct, frozen=True):
     duplication: float = 0.0
     delay: float = 0.0
     longest_delay_ms: int = 700
+
+    @classmethod
+    def draw(cls, chance: Random, losses: Sequence[float], delays: Sequence[float]) -> "NetworkFaults":
+        """Choose how bad the network of a seed is; in half of all worlds it loses nothing, and delays nothing."""
+        return cls(
+            loss=chance.choice([0, 0, *losses]),
+            duplication=chance.choice([0, 0, 0.05, 0.2]),
+            delay=chance.choice([0, 0, *delays]),
+            longest_delay_ms=chance.choice([100, 700]),
+        )
 
 
 class Network:

@@ -1,13 +1,13 @@
 """A seed that fails prints the one command that replays it."""
 
 import sys
+from collections import Counter
 
 import pytest
 
 from tests.simulation import __main__ as command
 from tests.simulation.cluster.mutations import MUTATIONS
-from tests.simulation.partition.harness import simulate
-from tests.simulation.partition.mutations import MUTATIONS as PARTITION_MUTATIONS
+from tests.simulation.schedule import Violation
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -29,10 +29,12 @@ def test_a_failing_seed_tells_how_to_replay_it(
 def test_the_command_names_the_world_where_it_is_another(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = PARTITION_MUTATIONS["leader that replies at once"]
-    monkeypatch.setitem(command.WORLDS, "partition", lambda seed: simulate(seed, broken))
-    assert run(monkeypatch, "--first", "1", "--seeds", "1", "--world", "partition") == 1
-    assert "make simulate SEED=1 WORLD=partition\n" in capsys.readouterr().out
+    def violate(seed: int) -> Counter[str]:
+        raise Violation(f"seed {seed}: something that must never be")
+
+    monkeypatch.setitem(command.WORLDS, "quorum", violate)
+    assert run(monkeypatch, "--first", "1", "--seeds", "1", "--world", "quorum") == 1
+    assert "make simulate SEED=1 WORLD=quorum\n" in capsys.readouterr().out
 
 
 def test_one_seed_prints_what_happened_in_its_world(

@@ -12,6 +12,7 @@ from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.log import Isolation, PartitionLog
 from eagleray.broker.messages import Marker
+from eagleray.broker.partitions.acknowledging import acknowledge
 from eagleray.broker.partitions.events import (
     DeleteRecords,
     Event,
@@ -235,7 +236,7 @@ class ReplicatedWorld:
                 case ProposeIsr():
                     self.proposals.append(effect)
                 case Replicated():
-                    self._events.append(effect)
+                    self._take(acknowledge(effect))
         self._events.append(PartitionAdvanced(ORDERS))
 
     def turn(self) -> None:

@@ -19,35 +19,16 @@ from eagleray.broker.log import PartitionLog
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.quorum.leading import QuorumLeader
-from eagleray.broker.replication.controlling import ReplicationController
 from eagleray.broker.replication.electing import after_coming
-from eagleray.broker.replication.follower import ReplicationFollower
 from eagleray.broker.replication.leader import ReplicationLeader
-from eagleray.broker.replication.lease import Lease
-from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
 from tests.simulation.cluster.coordinator_mutations import COORDINATOR_MUTATIONS
-from tests.simulation.partition.mutations import (
-    ControllerThatIgnoresLosses,
-    FollowerThatAnswersBeforeItAppends,
-    FollowerThatForgetsToTruncate,
-    FollowerThatTrustsItsTail,
-    FollowerWithoutFence,
-    LeaderThatRepliesAtOnce,
-    LeaseThatNeverEnds,
-    counting_answers_of_other_lives,
-    counting_on_itself,
-    counting_on_the_confirmed_set,
-    electing_anybody,
-    taking_in_too_early,
-)
+from tests.simulation.cluster.replication_mutations import REPLICATION_MUTATIONS
 from tests.simulation.quorum.quorum_mutations import MUTATIONS as QUORUM_MUTATIONS
 from tests.simulation.replacing import replacing
 
 Mutation = Callable[[], AbstractContextManager[Any]]
-
-# What nodes make of their state machines; those themselves are broken as in the worlds of one partition and of a quorum
 
 
 def _forgetting_losses() -> AbstractContextManager[Any]:
@@ -141,27 +122,8 @@ def _not_looking_for_rot() -> AbstractContextManager[Any]:
     return mock.patch.object(Logs, "scrub", return_value=None)
 
 
-def _following(mutated: type[ReplicationFollower]) -> Mutation:
-    return lambda: mock.patch.object(PartitionReplica, "follower_type", mutated)
-
-
-def _leading(leader: type[ReplicationLeader]) -> Mutation:
-    return lambda: mock.patch.object(PartitionReplica, "leader_type", leader)
-
-
 MUTATIONS: dict[str, Mutation] = {
-    "follower without the epoch fence": _following(FollowerWithoutFence),
-    "follower that forgets to truncate": _following(FollowerThatForgetsToTruncate),
-    "follower that trusts its tail": _following(FollowerThatTrustsItsTail),
-    "follower that answers before it appends": _following(FollowerThatAnswersBeforeItAppends),
-    "leader that does not wait for followers": counting_on_itself,
-    "leader that replies at once": _leading(LeaderThatRepliesAtOnce),
-    "leader that takes in too early": taking_in_too_early,
-    "lease that never ends": lambda: replacing(Lease, LeaseThatNeverEnds),
-    "controller that ignores losses": lambda: replacing(ReplicationController, ControllerThatIgnoresLosses),
-    "election outside of the in-sync set": electing_anybody,
-    "high watermark without the proposed set": counting_on_the_confirmed_set,
-    "answers of another life": counting_answers_of_other_lives,
+    **REPLICATION_MUTATIONS,
     "loss that is forgotten": _forgetting_losses,
     "failed log that has lost nothing": _failing_without_loss,
     "boot that has lost nothing": _booting_without_loss,

@@ -53,6 +53,7 @@ class PartitionWatch:
         self.new: list[int] = []
         """The base offsets of what was committed since somebody has last looked at them."""
         self._last_base_offset = -1
+        self._producer_epochs: dict[int, int] = {}
         self._leaders: dict[int, int] = {}
         self._ack_epoch = -1
         self._seen: dict[int, _Seen] = {}
@@ -166,6 +167,8 @@ class PartitionWatch:
             self.committed_end = found.next_offset
             self._last_base_offset = base_offset
             self.new.append(base_offset)
+            if found.producer_id >= 0:
+                self._producer_epochs[found.producer_id] = found.producer_epoch
             self._note(base_offset, batch)
         elif not self._is_same(base_offset, batch, found):
             self._fail(
@@ -186,7 +189,10 @@ class PartitionWatch:
         return self.committed.get(base_offset) == found
 
     def check_in_sync(self, node_id: int, log: PartitionLog) -> None:
-        """Whoever may be elected has everything that was ever committed."""
+        """A replica that may be elected has everything that was ever committed, and knows who wrote it.
+
+        One that does not know a producer would refuse what it goes on with, or take what it has already.
+        """
         if not self.committed:
             return
         has_it = log.log_end_offset >= self.committed_end
@@ -194,6 +200,10 @@ class PartitionWatch:
             has_it = log.epochs.epoch_at(self.committed_end - 1) == self.committed[self._last_base_offset].epoch
         if not has_it:
             self._fail(f"node {node_id} is in sync, but lacks committed offsets up to {self.committed_end}")
+        for producer_id, epoch in self._producer_epochs.items():
+            entry = log.producers.get(producer_id)
+            if entry is None or entry.epoch < epoch:
+                self._fail(f"node {node_id} is in sync, but does not know epoch {epoch} of producer {producer_id}")
 
     # In the end
 

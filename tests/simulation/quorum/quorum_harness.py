@@ -32,12 +32,7 @@ class QuorumFaultPlan(msgspec.Struct, frozen=True):
     @classmethod
     def draw(cls, schedule: Schedule) -> "QuorumFaultPlan":
         chance = schedule.chance
-        network_faults = NetworkFaults(
-            loss=chance.choice([0, 0, 0.02, 0.1]),
-            duplication=chance.choice([0, 0, 0.05, 0.2]),
-            delay=chance.choice([0, 0, 0.03, 0.15]),
-            longest_delay_ms=chance.choice([100, 700]),
-        )
+        network_faults = NetworkFaults.draw(chance, losses=(0.02, 0.1), delays=(0.03, 0.15))
         kinds = tuple(chance.sample(list(FAULTS), chance.choice([1, 2, 3, 4, 6])))
         return cls(
             network_faults,

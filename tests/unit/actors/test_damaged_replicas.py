@@ -72,7 +72,7 @@ def test_the_only_replica_in_sync_is_not_thrown_away():
     replicas = Replicas(host, is_lazy=lambda topic: False)
     replicas.metadata_changed(EMPTY_IMAGE)
     host.time_ms += 50
-    replicas.on_due()
+    replicas.chores.on_due()
     assert PARTITION not in replicas.logs
     assert replicas.logs.has_files(PARTITION)
     assert not host.lives_given_up
@@ -92,6 +92,6 @@ def test_a_life_is_given_up_when_looking_after_a_log_has_taken_it_offline():
     with disk.injected(Fault(Outcome.FAIL, on=Operation.FLUSH, path_ending=".log")):
         for _ in range(5):
             host.time_ms += 50
-            replicas.on_due()
+            replicas.chores.on_due()
     assert not log.is_online
     assert host.lives_given_up

@@ -84,7 +84,7 @@ def test_an_early_push_does_not_hold_up_the_others_of_its_message(host, replicas
 def test_an_early_push_is_forgotten_after_a_while(host, replicas):
     replicas.receive(ReplicasTold(1, (a_push(),), ()))
     host.time_ms += 1000
-    replicas.on_due()
+    replicas.chores.on_due()
     replicas.metadata_changed(host.learn(metadata(STATE)))
     assert host.answers() == []
     assert replicas.logs[PARTITION].log_end_offset == 0

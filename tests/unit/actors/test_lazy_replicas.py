@@ -68,7 +68,7 @@ def replicas(host):
 
 def test_nothing_is_made_for_one_that_is_not_there(host, replicas):
     host.rest()
-    replicas.on_due()
+    replicas.chores.on_due()
     assert not [*replicas.logs]
 
 
@@ -80,7 +80,7 @@ def test_whoever_comes_and_has_to_catch_up_gets_logs_little_by_little(host, repl
     opened = []
     while len(opened) < PARTITIONS:
         host.rest()
-        replicas.on_due()
+        replicas.chores.on_due()
         now = [each for each in replicas.logs if each not in opened]
         assert 0 < len(now) < PARTITIONS
         opened += now

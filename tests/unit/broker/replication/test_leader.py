@@ -114,7 +114,7 @@ def test_the_high_watermark_is_what_everybody_in_sync_has() -> None:
     assert log.high_watermark == 0
     effects = leader.push_answered(has_all(pushes[3], 3), NOW_MS)
     assert log.high_watermark == 2
-    assert effects[0] == Replicated(7, ErrorCode.NONE)
+    assert effects[0] == Replicated(PARTITION, 7, ErrorCode.NONE)
 
 
 def test_a_new_leader_knows_the_high_watermark_only_when_it_has_reached_its_log() -> None:
@@ -162,7 +162,7 @@ def test_without_a_lease_nothing_is_taken_and_nothing_acknowledged_until_there_i
         each for node_id, push in pushes.items() for each in leader.push_answered(has_all(push, node_id), NOW_MS)
     ]
     assert log.high_watermark == 1
-    assert Replicated(7, ErrorCode.NONE) not in effects
+    assert Replicated(PARTITION, 7, ErrorCode.NONE) not in effects
 
 
 def test_the_only_replica_needs_no_lease_and_is_enough() -> None:
@@ -172,7 +172,7 @@ def test_the_only_replica_needs_no_lease_and_is_enough() -> None:
     write(log, 1)
     leader.wait(7, 1, NOW_MS + 1000)
     assert not leader.is_replicated(1, NOW_MS)
-    assert leader.appended(NOW_MS) == [Replicated(7, ErrorCode.NONE)]
+    assert leader.appended(NOW_MS) == [Replicated(PARTITION, 7, ErrorCode.NONE)]
     assert leader.is_replicated(1, NOW_MS)
     leader.resign()
     assert not leader.is_replicated(1, NOW_MS)
@@ -203,7 +203,7 @@ def test_what_cannot_be_read_is_pushed_later_and_keeps_nobody_else_waiting() -> 
     log.tail.clear()
     with disk.injected(Fault(Outcome.FAIL, on=Operation.READ)):
         effects = leader.push_answered(msgspec.structs.replace(has_all(pushes[3], 3), end_offset=1), NOW_MS)
-    assert effects == [Replicated(7, ErrorCode.NONE)]
+    assert effects == [Replicated(PARTITION, 7, ErrorCode.NONE)]
     assert set(pushes_in(leader.tick(NOW_MS))) == {3}
 
 
@@ -304,7 +304,7 @@ def test_too_few_in_sync_are_told_before_and_after_the_append() -> None:
     leader.wait(7, 1, NOW_MS + 10_000)
     late_ms = NOW_MS + CONFIG.replica_lag_time_max_ms + 1
     effects = leader.tick(late_ms)
-    assert Replicated(7, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND) in effects
+    assert Replicated(PARTITION, 7, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND) in effects
     assert proposals_in(effects) == []
     assert leader.check_append(late_ms, waits_for_all=True) is ErrorCode.NOT_ENOUGH_REPLICAS
     assert leader.check_append(late_ms, waits_for_all=False) is ErrorCode.NONE
@@ -379,7 +379,7 @@ def test_a_newer_epoch_ends_it_whoever_tells() -> None:
         leader = in_sync_leader(log)
         write(log, 1)
         leader.wait(7, 1, NOW_MS + 1000)
-        assert tell(leader) == [Replicated(7, ErrorCode.NOT_LEADER_OR_FOLLOWER), Resigned(PARTITION, 1)]
+        assert tell(leader) == [Replicated(PARTITION, 7, ErrorCode.NOT_LEADER_OR_FOLLOWER), Resigned(PARTITION, 1)]
         assert leader.check_append(NOW_MS, waits_for_all=True) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert leader.tick(NOW_MS) == leader.appended(NOW_MS) == leader.resign() == []
 
@@ -392,7 +392,7 @@ def test_a_lost_push_is_sent_again_and_who_waits_too_long_is_told() -> None:
     first = pushes_in(leader.appended(NOW_MS))
     assert leader.tick(NOW_MS + 10) == []
     effects = leader.tick(NOW_MS + CONFIG.replica_push_timeout_ms)
-    assert effects[0] == Replicated(7, ErrorCode.REQUEST_TIMED_OUT)
+    assert effects[0] == Replicated(PARTITION, 7, ErrorCode.REQUEST_TIMED_OUT)
     again = pushes_in(effects)
     assert {node_id: push.records for node_id, push in again.items()} == {2: first[2].records, 3: first[3].records}
 

@@ -1,6 +1,7 @@
-"""Machines with one rule broken, each of which the simulator has to catch."""
+"""Replicas, leaders and elections with one rule broken."""
 
-from collections.abc import Container, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
@@ -21,8 +22,9 @@ from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import scan_batches
-from tests.simulation.partition.parts import PARTITION, Parts
+from tests.simulation.cluster.fault_plan import FaultPlan
 from tests.simulation.replacing import replacing
+from tests.simulation.schedule import Schedule
 
 
 class FollowerWithoutFence(ReplicationFollower):
@@ -78,8 +80,8 @@ class LeaderThatRepliesAtOnce(ReplicationLeader):
     def is_replicated(self, end_offset: int, now_ms: int) -> bool:
         return self.may_acknowledge(now_ms)
 
-    def wait(self, request_id: int, end_offset: int, deadline_ms: int) -> None:
-        super().wait(request_id, min(end_offset, self.log.high_watermark), deadline_ms)
+    def wait(self, payload: object, end_offset: int, deadline_ms: int) -> None:
+        super().wait(payload, min(end_offset, self.log.high_watermark), deadline_ms)
 
 
 class LeaseThatNeverEnds(Lease):
@@ -96,7 +98,7 @@ class ControllerThatIgnoresLosses(ReplicationController):
         return super().node_came(NodeCame(event.node), image, now_ms)
 
 
-def electing_anybody() -> AbstractContextManager[Any]:
+def _electing_anybody() -> AbstractContextManager[Any]:
     """Elections that do not wait for the in-sync set, whatever the topic wants."""
 
     def choose(state: PartitionImage, alive: Container[int], rules: Rules) -> tuple[int, tuple[int, ...]]:
@@ -105,22 +107,22 @@ def electing_anybody() -> AbstractContextManager[Any]:
     return replacing(choose_leader, choose)
 
 
-def counting_on_itself() -> AbstractContextManager[Any]:
+def _counting_on_itself() -> AbstractContextManager[Any]:
     """Leaders that take what they have themselves for replicated."""
     return mock.patch.object(InSyncSet, "maximal", ())
 
 
-def counting_on_the_confirmed_set() -> AbstractContextManager[Any]:
+def _counting_on_the_confirmed_set() -> AbstractContextManager[Any]:
     """A high watermark that does not wait for those whom the leader has proposed."""
     return mock.patch.object(InSyncSet, "maximal", property(lambda self: frozenset(self.state.isr)))
 
 
-def taking_in_too_early() -> AbstractContextManager[Any]:
+def _taking_in_too_early() -> AbstractContextManager[Any]:
     """Leaders that take followers into the in-sync set that have some of the log."""
     return replacing(is_follower_in_sync, lambda *_: True)
 
 
-def counting_answers_of_other_lives() -> AbstractContextManager[Any]:
+def _counting_answers_of_other_lives() -> AbstractContextManager[Any]:
     """Leaders that go on with a follower that has lost what it acknowledged, as if nothing had been."""
     original = Pushes.push_to
 
@@ -130,32 +132,45 @@ def counting_answers_of_other_lives() -> AbstractContextManager[Any]:
         for node_id, life in self.incarnations.items():
             earlier, agreed_offset = before.get(node_id, (life, -1))
             if earlier != life and agreed_offset >= 0:
-                answer = PushAnswered(PARTITION, node_id, life, 0, 0, ErrorCode.NONE, agreed_offset)
+                answer = PushAnswered(self._partition, node_id, life, 0, 0, ErrorCode.NONE, agreed_offset)
                 self.answered(answer, now_ms)
 
     return mock.patch.object(Pushes, "push_to", push_to)
 
 
-def _with_follower(follower: type[ReplicationFollower]) -> Parts:
-    return Parts(replica_type=type("Mutated", (PartitionReplica,), {"follower_type": follower}))
+def _following(follower: type[ReplicationFollower]) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: mock.patch.object(PartitionReplica, "follower_type", follower)
 
 
-def _with_leader(leader: type[ReplicationLeader]) -> Parts:
-    return Parts(replica_type=type("Mutated", (PartitionReplica,), {"leader_type": leader}))
+def _leading(leader: type[ReplicationLeader]) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: mock.patch.object(PartitionReplica, "leader_type", leader)
 
 
-MUTATIONS: dict[str, Parts] = {
-    "follower without the epoch fence": _with_follower(FollowerWithoutFence),
-    "follower that forgets to truncate": _with_follower(FollowerThatForgetsToTruncate),
-    "follower that trusts its tail": _with_follower(FollowerThatTrustsItsTail),
-    "follower that answers before it appends": _with_follower(FollowerThatAnswersBeforeItAppends),
-    "follower that begins anew without producers": _with_follower(FollowerWithoutProducers),
-    "leader that does not wait for followers": Parts(during=counting_on_itself),
-    "leader that replies at once": _with_leader(LeaderThatRepliesAtOnce),
-    "leader that takes in too early": Parts(during=taking_in_too_early),
-    "lease that never ends": Parts(lease_type=LeaseThatNeverEnds),
-    "controller that ignores losses": Parts(controller_type=ControllerThatIgnoresLosses),
-    "election outside of the in-sync set": Parts(during=electing_anybody),
-    "high watermark without the proposed set": Parts(during=counting_on_the_confirmed_set),
-    "answers of another life": Parts(during=counting_answers_of_other_lives),
+@contextlib.contextmanager
+def _beginning_anew_without_producers() -> Iterator[None]:
+    """A broken follower, in worlds in which replicas begin anew all the time, for what it takes is rare elsewhere."""
+
+    def draw(schedule: Schedule) -> FaultPlan:
+        kinds = "delete records", "move", "replace machine"
+        return msgspec.structs.replace(original(schedule), kinds=kinds, interval_ms=100)
+
+    original = FaultPlan.draw
+    with _following(FollowerWithoutProducers)(), mock.patch.object(FaultPlan, "draw", draw):
+        yield
+
+
+REPLICATION_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "follower without the epoch fence": _following(FollowerWithoutFence),
+    "follower that forgets to truncate": _following(FollowerThatForgetsToTruncate),
+    "follower that trusts its tail": _following(FollowerThatTrustsItsTail),
+    "follower that answers before it appends": _following(FollowerThatAnswersBeforeItAppends),
+    "follower that begins anew without producers": _beginning_anew_without_producers,
+    "leader that does not wait for followers": _counting_on_itself,
+    "leader that replies at once": _leading(LeaderThatRepliesAtOnce),
+    "leader that takes in too early": _taking_in_too_early,
+    "lease that never ends": lambda: replacing(Lease, LeaseThatNeverEnds),
+    "controller that ignores losses": lambda: replacing(ReplicationController, ControllerThatIgnoresLosses),
+    "election outside of the in-sync set": _electing_anybody,
+    "high watermark without the proposed set": _counting_on_the_confirmed_set,
+    "answers of another life": _counting_answers_of_other_lives,
 }
