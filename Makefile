@@ -16,6 +16,11 @@ BIN := $(VENV)/bin
 BUILD := .build
 SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tests
 
+# The tests start thousands of processes, Ray and Spark most of them. Where the environment tells Python to keep no
+# bytecode, each would compile all that it imports; what is kept lies outside of the sources.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(BUILD)/bytecode
+
 # Spark and Kafka's own tools ask JAVA_HOME which Java to run.
 WITH_JAVA = JAVA_HOME="$$(cat $(BUILD)/java-home 2>/dev/null || echo "$$JAVA_HOME")"
 
