@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from tests.support.clusters import DEADLINE_S, closed_port
+from tests.support.java import QUICK_JAVA
 from tests.support.pages import REPOSITORY, Block, commands_of, matches
 
 ADDRESS = re.compile(r"127\.0\.0\.1:(\d+)")
@@ -171,7 +172,9 @@ def _environment(root: str, temporary: str) -> dict[str, str]:
     java_home = REPOSITORY / ".build" / "java-home"
     if java_home.exists() and not environment.get("JAVA_HOME"):
         environment["JAVA_HOME"] = java_home.read_text().strip()
-    return environment | {
+    return {
+        **environment,
+        **QUICK_JAVA,
         "EAGLERAY_HOME": os.path.join(root, "home"),
         "TMPDIR": temporary,
         "PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{environment['PATH']}",

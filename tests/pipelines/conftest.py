@@ -12,6 +12,7 @@ import pytest
 from eagleray.pipelines.session import native_libraries, spark_session
 from tests.compat.kafka_tools.jars import ToolsUnavailableError, find_java
 from tests.support.clusters import fresh, until_running
+from tests.support.java import QUICK_JAVA
 from tests.support.ray_here import isolated_ray
 from tests.support.spark import SPECULATION
 
@@ -23,13 +24,17 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def java():
-    """Skip without Java, unless nothing may be skipped."""
+    """Skip without Java, unless nothing may be skipped; let what Spark starts of it start soon."""
     try:
-        return find_java()
+        found = find_java()
     except ToolsUnavailableError as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, text in QUICK_JAVA.items():
+            patch.setenv(name, text)
+        yield found
 
 
 @pytest.fixture(scope="session")

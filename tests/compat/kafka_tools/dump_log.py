@@ -18,13 +18,13 @@ import msgspec
 
 from tests.compat.kafka_tools.dump_output import Dump, parse_output
 from tests.compat.kafka_tools.jars import find_java, resolve_jars
+from tests.support.java import QUICK_START
 
 # Warnings of Kafka's own code are complaints too. The rest makes a short-lived JVM start sooner.
 JVM_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dlog4j2.statusLoggerLevel=OFF",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
+    *QUICK_START,
     # It would leave a file in the temporary directory.
     "-XX:-UsePerfData",
 )

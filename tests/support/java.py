@@ -1,0 +1,15 @@
+"""How Java starts in tests: soon, and without what pays for a long life alone.
+
+Of the Java processes that Spark starts most live for less than a minute, half of which they would spend compiling.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+QUICK_JAVA: Final[Mapping[str, str]] = {"JAVA_TOOL_OPTIONS": " ".join(QUICK_START)}
+"""For the environment of what starts Spark, the Ray of its executors among it.
+
+Java prints that it has seen this, where nobody who runs a program with Spark sees it: its driver writes to a log.
+"""
