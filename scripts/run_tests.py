@@ -1,8 +1,8 @@
 """Runs all the tests, and says in its last line what passed and what failed: `make test`.
 
-The folders that start Ray run one after the other, because two Rays at once, with Spark on one of them, are too much
-for two slow cores. The tests that start none run side by side in the time that Ray leaves: Ray's tests wait more than
-they compute. A folder that fails keeps no other from running.
+The folders that start Ray run on two tracks, on each one after the other: Ray's tests wait about as long as they
+compute. The tests that start none run side by side in the time that these leave. A folder that fails keeps no other
+from running.
 """
 
 import argparse
@@ -19,7 +19,13 @@ from pathlib import Path
 from types import FrameType
 from xml.etree import ElementTree as ET
 
-WITH_RAY = ("tests/pipelines", "tests/cluster", "tests/machines", "tests/docs", "tests/torture", "tests/compat/clients")
+from processor_time import VARIABLE, ProcessorTime  # type: ignore[import-not-found] # it lies beside this script
+
+WITH_SPARK = ("tests/pipelines", "tests/docs")
+"""One after the other: a Spark that ends removes the native libraries that Ray's Java has unpacked since it began."""
+
+WITHOUT_SPARK = ("tests/machines", "tests/cluster", "tests/compat/clients", "tests/torture")
+WITH_RAY = (*WITH_SPARK, *WITHOUT_SPARK)
 # As root, and with Redis: `make test-cluster` and `make test-machines` run these.
 LEFT_OUT = ("tests/deploy", "tests/machines/test_head.py")
 # What `make test-quick` leaves to `make test`: each of these folders takes a minute or more.
@@ -93,8 +99,11 @@ def plan(workers: int, chosen: Sequence[str]) -> list[Track]:
         # One who chooses also wants to see the tests of Ray, but not of three machines beside each other.
         return [(Command(SIDE_BY_SIDE, (*side_by_side, *_ignoring("tests/deploy", "tests/machines"), *chosen)),)]
     together = Command(SIDE_BY_SIDE, (*side_by_side, *_ignoring("tests/deploy", *WITH_RAY)))
-    with_ray = tuple(Command(folder.removeprefix("tests/"), (*_ignoring(*LEFT_OUT), folder)) for folder in WITH_RAY)
-    return [with_ray, (together,)]
+    return [_one_after_the_other(WITH_SPARK), _one_after_the_other(WITHOUT_SPARK), (together,)]
+
+
+def _one_after_the_other(folders: Sequence[str]) -> Track:
+    return tuple(Command(folder.removeprefix("tests/"), (*_ignoring(*LEFT_OUT), folder)) for folder in folders)
 
 
 def quick_plan(workers: int) -> list[Track]:
@@ -111,8 +120,8 @@ class Runner:
     """Runs pytest, on each track one process at a time.
 
     Owns: the processes that run, all of which it waits for even when it is interrupted, so that what the tests have
-    started is ended by the tests. One process alone prints to the terminal; of several, each prints to a log of its
-    own, which is shown when the process has ended.
+    started is ended by the tests; and a thread that adds up what they use of the processor. One process alone prints to
+    the terminal; of several, each prints to a log of its own, which is shown when the process has ended.
     """
 
     def __init__(self, pytest: Sequence[str], basetemp: Path, reports: Path) -> None:
@@ -121,6 +130,7 @@ class Runner:
         self._reports = reports
         self._running: dict[subprocess.Popen[bytes], tuple[Ended, list[Command]]] = {}
         self._started_s: dict[str, float] = {}
+        self._processor_time = ProcessorTime()
 
     @property
     def names(self) -> list[str]:
@@ -130,6 +140,7 @@ class Runner:
     def run(self, tracks: Sequence[Track]) -> list[Ended]:
         """Run all tracks; the result grows while they run, in the order in which the runs end."""
         ended: list[Ended] = []
+        self._processor_time.start()
         try:
             for first, *others in tracks:
                 self._start(first, others, is_alone=len(tracks) == 1)
@@ -141,6 +152,8 @@ class Runner:
             interrupted = self.names
             self._wait_for_all(is_told=not isinstance(interruption, Terminated))
             raise Interrupted(ended, interrupted) from interruption
+        finally:
+            self._processor_time.stop()
         return ended
 
     def _start(self, command: Command, others: list[Command], *, is_alone: bool) -> None:
@@ -156,7 +169,7 @@ class Runner:
             f"--basetemp={self._basetemp / command.file_name}",
         )
         log = None if is_alone else report.with_suffix(".log")
-        process = self._popen((*self._pytest, *options, *command.arguments), log)
+        process = self._popen((*self._pytest, *options, *command.arguments), log, {VARIABLE: command.name})
         if command.name == SIDE_BY_SIDE and not is_alone:
             with suppress(ProcessLookupError):
                 os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
@@ -166,11 +179,12 @@ class Runner:
             print(f"make test: {_folder(command.name)} begin; what they print goes to {log}.", flush=True)
 
     @staticmethod
-    def _popen(arguments: Sequence[str], log: Path | None) -> subprocess.Popen[bytes]:
+    def _popen(arguments: Sequence[str], log: Path | None, variables: dict[str, str]) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, **variables}
         if log is None:
-            return subprocess.Popen(arguments)
+            return subprocess.Popen(arguments, env=environment)
         with log.open("wb") as file:
-            return subprocess.Popen(arguments, stdout=file, stderr=subprocess.STDOUT)
+            return subprocess.Popen(arguments, stdout=file, stderr=subprocess.STDOUT, env=environment)
 
     def _take_ended(self, *, is_alone: bool) -> list[Ended]:
         """Return the runs that have ended, and start those that follow them."""
@@ -186,8 +200,9 @@ class Runner:
     def _show(self, ended: Ended) -> None:
         if ended.log is None:
             return
-        seconds = round(time.monotonic() - self._started_s[ended.command.name])
-        print(f"\nmake test: {_folder(ended.command.name)} took {seconds // 60}:{seconds % 60:02}.", flush=True)
+        name = ended.command.name
+        took, used = time.monotonic() - self._started_s[name], self._processor_time.used_s(name)
+        print(f"\nmake test: {_folder(name)} took {_minutes(took)}, and {_minutes(used)} of a core.", flush=True)
         sys.stdout.buffer.write(ended.log.read_bytes())
         sys.stdout.flush()
 
@@ -255,6 +270,10 @@ def _folder_of(case: ET.Element) -> str:
 
 def _folder(name: str) -> str:
     return name if name == SIDE_BY_SIDE else f"tests/{name}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{round(seconds) // 60}:{round(seconds) % 60:02}"
 
 
 def failures(ended: Ended) -> list[str]:

@@ -59,6 +59,7 @@ def test_meets_another():
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
     return load_script("run_tests", monkeypatch)
 
 
@@ -139,6 +140,16 @@ def test_tracks_run_at_the_same_time_and_each_in_its_order(script, tmp_path, mon
     }
 
 
+def test_what_a_folder_took_is_said(script, tmp_path, monkeypatch, capfd):
+    write_tests(tmp_path, unit=PASSES, cluster=PASSES)
+    tracks = [(script.Command(name, (f"tests/{name}",)),) for name in ("unit", "cluster")]
+    assert run(script, tmp_path, *tracks, monkeypatch=monkeypatch) == 0
+    said = re.findall(
+        r"^make test: (\S+) took \d+:\d\d, and \d+:\d\d of a core\.$", capfd.readouterr().out, re.MULTILINE
+    )
+    assert sorted(said) == ["tests/cluster", "tests/unit"]
+
+
 def test_everything_that_passes_is_counted(script, tmp_path, monkeypatch, capfd):
     write_tests(tmp_path, unit=PASSES + SKIPPED, property=PASSES)
     together = script.Command(script.SIDE_BY_SIDE, ("tests",))
@@ -160,10 +171,12 @@ def test_choice_that_fits_no_test_has_failed(script, tmp_path, monkeypatch, capf
     assert last_line(capfd) == "make test: the tests side by side failed (no test was found)."
 
 
-def test_folders_with_ray_run_one_after_the_other_beside_those_without(script):
-    with_ray, (together,) = script.plan(4, [])
+def test_folders_with_ray_run_on_two_tracks_beside_those_without(script):
+    with_spark, without_spark, (together,) = script.plan(4, [])
+    with_ray = (*with_spark, *without_spark)
     assert together.arguments[:4] == ("-n", "4", "--dist", "loadgroup")
     assert {f"--ignore={folder}" for folder in (*script.WITH_RAY, "tests/deploy")} <= set(together.arguments)
+    assert [command.arguments[-1] for command in with_spark] == list(script.WITH_SPARK)
     assert [command.arguments[-1] for command in with_ray] == list(script.WITH_RAY)
     assert all("-n" not in command.arguments for command in with_ray)
     assert all("--ignore=tests/machines/test_head.py" in command.arguments for command in with_ray)
