@@ -3,11 +3,12 @@
 import asyncio
 import itertools
 import os
+import secrets
 import signal
 import socket
 import time
 from collections import Counter
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import psutil
 
@@ -22,6 +23,9 @@ SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
 }
+BELOW_THE_SYSTEMS_PORTS = range(20_000, 32_000)
+"""Above those that Ray gives to its workers."""
+
 ROLES = ("controller", "allocator", "markers", "coordinator", "groups", "leader")
 LAYOUTS = ("separate", "colocated")
 
@@ -128,10 +132,12 @@ def is_open(host, port):
 
 
 def closed_port():
-    """A port of loopback at which nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+    """A port of loopback at which nobody listens, none of those that the system gives out by itself meanwhile."""
+    while True:
+        port = secrets.choice(BELOW_THE_SYSTEMS_PORTS)
+        with socket.socket() as taken, suppress(OSError):
+            taken.bind(("127.0.0.1", port))
+            return port
 
 
 # Reading back
