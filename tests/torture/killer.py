@@ -41,7 +41,9 @@ class NodeDidNotComeBack(Exception):
 
 
 class Killer:
-    """Injects faults until its time is up: first each kind once, in an order drawn by lot, then as chance will have it.
+    """Injects faults until its time is up and they are enough: first each kind once, then as chance will have it.
+
+    The order of the first is drawn by lot.
 
     Owns: the list of what it did, in which every fault is known to have fired, and the list of nodes that were seen to
     have ended without that. Without Ray's head Ray itself ends everything, so its machine is spared, but not its nodes.
@@ -83,7 +85,8 @@ class Killer:
         await self.until_running(tuple(self._credentials.image.plan))
         while True:
             pause_s = self._random.uniform(0.2, 1.8) * self._settings.pause_s
-            if time.monotonic() + pause_s >= until_s:
+            has_enough = len(self.faults) >= self._settings.fewest_faults
+            if has_enough and time.monotonic() + pause_s >= until_s:
                 break
             await asyncio.sleep(pause_s)
             await self._hurt(self._due.popleft() if self._due else self._choose())

@@ -21,6 +21,9 @@ class TortureSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How hard to torture, for how long, and what chance decides about."""
 
     seconds: Annotated[float, Meta(ge=5, le=86_400)] = 120
+    fewest_faults: Annotated[int, Meta(ge=0)] = 0
+    """It goes on for longer until so many faults were injected, however slow the machine is."""
+
     seed: Annotated[int, Meta(ge=0)] = 0
     machines: Literal[1, 3] = 1
     """With several, everything has a replica on each, and of all but the first a whole one may be lost."""
