@@ -16,7 +16,7 @@ import msgspec
 from pyspark import SparkContext
 
 from eagleray.pipelines.data_source import EaglerayDataSource
-from eagleray.pipelines.session import spark_session
+from eagleray.pipelines.session import planning_session, spark_session
 from eagleray.pipelines.sink.writers import StreamWriter
 
 BEFORE_COMMIT = "before-commit"
@@ -34,6 +34,8 @@ class DriverPlan(msgspec.Struct, frozen=True):
     rows_per_batch: int
     exactly_once: bool = True
     group: str | None = None
+    is_without_executors: bool = False
+    """Whether Spark runs in the memory of the driver alone, where it starts in a third of the time."""
     crash_point: str | None = None
     crash_batch: int = -1
     """The first batch at which it may end itself: a driver before it may have come further than anybody was told."""
@@ -114,9 +116,14 @@ def report(query):
         time.sleep(0.1)
 
 
+def session_of(plan, config):
+    if plan.is_without_executors:
+        return planning_session(config)
+    return spark_session("driver", address=plan.address, cluster=plan.cluster, config=config)
+
+
 def main(plan):
-    config = {"spark.sql.shuffle.partitions": "4"}
-    with spark_session("driver", address=plan.address, cluster=plan.cluster, config=config) as spark:
+    with session_of(plan, {"spark.sql.shuffle.partitions": "4"}) as spark:
         spark.sparkContext.setLogLevel("ERROR")
         if plan.crash_point is not None:
             spark.dataSource.register(crashing_source(EaglerayDataSource, plan))

@@ -10,7 +10,8 @@ from eagleray.pipelines.datasets.producing import produce
 from eagleray.pipelines.datasets.spark import rows_frame, write_dataset
 from eagleray.pipelines.examples import EXAMPLES, example
 from eagleray.pipelines.examples.stage import Stage, committed, values
-from eagleray.pipelines.jobs import Pipeline, Sink, Source, pipeline_of, read_job, run_pipeline
+from eagleray.pipelines.jobs import Pipeline, Sink, Source, check_plan, pipeline_of, read_job, run_pipeline
+from eagleray.pipelines.sink.schema import SchemaError
 from eagleray.pipelines.spark_errors import cause_of
 from tests.support.clusters import fresh
 
@@ -82,6 +83,18 @@ def test_value_that_is_not_what_the_schema_says_ends_the_pipeline(cluster, spark
         run_pipeline(spark, pipeline)
     assert "MALFORMED_RECORD_IN_PARSING" in cause_of(str(raised.value))
     assert list(committed(cluster, sink)) == []
+
+
+def test_plan_whose_value_cannot_be_written_is_refused_before_it_is_run(spark, topic, sink, tmp_path):
+    pipeline = Pipeline(
+        name=fresh("mistyped"),
+        source=Source(topics=(topic,), value_schema="order_id BIGINT"),
+        transform=lambda orders: orders.selectExpr("order_id AS value"),
+        sink=Sink(topic=sink),
+        checkpoint=str(tmp_path),
+    )
+    with pytest.raises(SchemaError, match="The column value is bigint"):
+        check_plan(spark, pipeline)
 
 
 def test_executors_generate_what_the_totals_say(cluster, spark, topic):
