@@ -1,8 +1,8 @@
 """Runs all the tests, and says in its last line what passed and what failed: `make test`.
 
-The folders that start Ray run on two tracks, on each one after the other: Ray's tests wait about as long as they
-compute. The tests that start none run side by side in the time that these leave. A folder that fails keeps no other
-from running.
+The folders that start Ray run one after the other, because two Rays at once, with Spark on one of them, are too much
+for two slow cores. The tests that start none run side by side in the time that Ray leaves: Ray's tests wait more than
+they compute. A folder that fails keeps no other from running.
 """
 
 import argparse
@@ -21,11 +21,7 @@ from xml.etree import ElementTree as ET
 
 from processor_time import VARIABLE, ProcessorTime  # type: ignore[import-not-found] # it lies beside this script
 
-WITH_SPARK = ("tests/pipelines", "tests/docs")
-"""One after the other: a Spark that ends removes the native libraries that Ray's Java has unpacked since it began."""
-
-WITHOUT_SPARK = ("tests/machines", "tests/cluster", "tests/compat/clients", "tests/torture")
-WITH_RAY = (*WITH_SPARK, *WITHOUT_SPARK)
+WITH_RAY = ("tests/pipelines", "tests/cluster", "tests/machines", "tests/docs", "tests/torture", "tests/compat/clients")
 # As root, and with Redis: `make test-cluster` and `make test-machines` run these.
 LEFT_OUT = ("tests/deploy", "tests/machines/test_head.py")
 # What `make test-quick` leaves to `make test`: each of these folders takes a minute or more.
@@ -99,11 +95,8 @@ def plan(workers: int, chosen: Sequence[str]) -> list[Track]:
         # One who chooses also wants to see the tests of Ray, but not of three machines beside each other.
         return [(Command(SIDE_BY_SIDE, (*side_by_side, *_ignoring("tests/deploy", "tests/machines"), *chosen)),)]
     together = Command(SIDE_BY_SIDE, (*side_by_side, *_ignoring("tests/deploy", *WITH_RAY)))
-    return [_one_after_the_other(WITH_SPARK), _one_after_the_other(WITHOUT_SPARK), (together,)]
-
-
-def _one_after_the_other(folders: Sequence[str]) -> Track:
-    return tuple(Command(folder.removeprefix("tests/"), (*_ignoring(*LEFT_OUT), folder)) for folder in folders)
+    with_ray = tuple(Command(folder.removeprefix("tests/"), (*_ignoring(*LEFT_OUT), folder)) for folder in WITH_RAY)
+    return [with_ray, (together,)]
 
 
 def quick_plan(workers: int) -> list[Track]:

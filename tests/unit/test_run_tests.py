@@ -171,12 +171,10 @@ def test_choice_that_fits_no_test_has_failed(script, tmp_path, monkeypatch, capf
     assert last_line(capfd) == "make test: the tests side by side failed (no test was found)."
 
 
-def test_folders_with_ray_run_on_two_tracks_beside_those_without(script):
-    with_spark, without_spark, (together,) = script.plan(4, [])
-    with_ray = (*with_spark, *without_spark)
+def test_folders_with_ray_run_one_after_the_other_beside_those_without(script):
+    with_ray, (together,) = script.plan(4, [])
     assert together.arguments[:4] == ("-n", "4", "--dist", "loadgroup")
     assert {f"--ignore={folder}" for folder in (*script.WITH_RAY, "tests/deploy")} <= set(together.arguments)
-    assert [command.arguments[-1] for command in with_spark] == list(script.WITH_SPARK)
     assert [command.arguments[-1] for command in with_ray] == list(script.WITH_RAY)
     assert all("-n" not in command.arguments for command in with_ray)
     assert all("--ignore=tests/machines/test_head.py" in command.arguments for command in with_ray)
