@@ -139,6 +139,18 @@ class InternalTopic:
                     self._host.fail(error)
             await asyncio.sleep(_RETRY_S)
 
+    def load_again(self, number: int, epoch: int) -> None:
+        """Tell the machine anew what a partition holds, which it has lost sight of, once all of that is replicated."""
+        self._start(self._load_again(number, epoch))
+
+    async def _load_again(self, number: int, epoch: int) -> None:
+        # A disk that has failed once may fail for a while.
+        await asyncio.sleep(_RETRY_S)
+        leader = self._host.replicas.leader(self._partition(number))
+        while leader is not None and leader.is_leading and leader.log.high_watermark < leader.log.log_end_offset:
+            await asyncio.sleep(_REPLICATED_S)
+        await self._load(number, epoch)
+
     async def _load_once(self, number: int, epoch: int) -> bool:
         replicas, partition = self._host.replicas, self._partition(number)
         if replicas.leader(partition) is None and not replicas.logs.has_files(partition):

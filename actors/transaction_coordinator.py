@@ -14,11 +14,13 @@ from eagleray.actors.shell import Host, Shell
 from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.nodes import NO_NODE, Role
 from eagleray.broker.controller.topics import TRANSACTION_STATE
-from eagleray.broker.log import Appended, LogWriteFailed
+from eagleray.broker.log import Appended, LogWriteFailed, PartitionLog
 from eagleray.broker.messages import Message
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
-    LogTransition,
+    AppendFailed,
+    AppendTransitions,
+    Committed,
     MarkersForgotten,
     MarkersWritten,
     PartitionAssigned,
@@ -28,8 +30,6 @@ from eagleray.broker.transactions.events import (
     RequestProducerIds,
     SendMarkers,
     Tick,
-    TransitionLost,
-    TransitionsLogged,
 )
 from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
 from eagleray.broker.transactions.producer_ids import AllocateBlock, BlockAllocated
@@ -46,9 +46,9 @@ class TransactionCoordinatorShell(Shell):
     """Coordinates the transactional ids whose partitions of `__transaction_state` the metadata gives to its node.
 
     Owns: what is written to the logs of these partitions. Everything that a turn decides is appended with one write for
-    each partition; once it is replicated the machine is told, and what follows from that is carried out: with one
-    replica in the same turn. After a restart it loads the logs, and its machine has the markers of decided transactions
-    sent again.
+    each partition; once it is replicated the machine is told, and what it has held back until then is carried out: with
+    one replica in the same turn. A partition that could not be written to is loaded again. After a restart all of them
+    are loaded, and the machine has the markers of decided transactions sent again.
     """
 
     role: ClassVar = Role.COORDINATOR
@@ -56,7 +56,7 @@ class TransactionCoordinatorShell(Shell):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self._machine = TransactionCoordinator(coordinator_config(host.spec.settings))
+        self._machine = TransactionCoordinator(coordinator_config(host.spec.settings), self._check_append)
         self._topic = InternalTopic(
             host,
             TRANSACTION_STATE,
@@ -66,6 +66,8 @@ class TransactionCoordinatorShell(Shell):
             resigned=PartitionResigned,
             replay=_replay,
         )
+        self._writable_logs: dict[int, PartitionLog] = {}
+        """The logs that can be appended to in the turn at hand."""
         self._marker_manager = NO_NODE
         self._has_lost_markers = False
 
@@ -74,57 +76,61 @@ class TransactionCoordinatorShell(Shell):
         events = self._topic.admit(events)
         now_ms = self.host.now_ms()
         while events:
-            events = self._append(self._decide(events, now_ms), now_ms)
+            events = self._take_turn(events, now_ms)
 
-    def _decide(self, events: list[Any], now_ms: int) -> dict[int, list[LogTransition]]:
-        """Carry out all that the machine wants, but for what has to be in the log first, which is returned."""
+    def _take_turn(self, events: list[Any], now_ms: int) -> list[Any]:
+        """Carry out all that the machine wants, and append; return what the machine has to know of that by now."""
         answer = self.host.answer
-        transitions: dict[int, list[LogTransition]] = {}
+        appends: list[AppendTransitions] = []
         effect: Any
         for effect in self._machine.handle_all(events, now_ms):
             kind = type(effect)
-            if kind is LogTransition:
-                transitions.setdefault(effect.log_partition, []).append(effect)
+            if kind is AppendTransitions:
+                appends.append(effect)
             elif kind is SendMarkers:
                 self._send_markers(effect)
             elif kind is RequestProducerIds:
                 self._request_producer_ids()
             else:
                 answer(effect)
-        return transitions
+        return self._append_all(appends, now_ms) if appends else []
 
     # The transaction log
 
-    def _append(self, transitions: dict[int, list[LogTransition]], now_ms: int) -> list[Any]:
-        """Append the transitions of each partition with one write; return what the machine has to know by now."""
-        if not transitions:
-            return []
-        lost: list[Any] = []
-        logged: dict[int, list[Message]] = {}
-        steady_ms = self.host.steady_ms()
-        for number, of_partition in transitions.items():
-            error = self._append_to(number, of_partition, now_ms, steady_ms)
-            if error is ErrorCode.NONE:
-                names = tuple([effect.transactional_id for effect in of_partition])
-                logged[number] = [TransitionsLogged(names, of_partition[0].coordinator_epoch)]
-            else:
-                lost += [
-                    TransitionLost(effect.transactional_id, effect.coordinator_epoch, error) for effect in of_partition
-                ]
-        return [*lost, *self._topic.replicate(logged)]
-
-    def _append_to(self, number: int, transitions: list[LogTransition], now_ms: int, steady_ms: int) -> ErrorCode:
-        epoch = transitions[0].coordinator_epoch
-        log = self._topic.log_to_write(number, epoch, steady_ms)
+    def _check_append(self, number: int, epoch: int) -> ErrorCode:
+        """Tell the machine whether a partition can be appended to in this turn."""
+        log = self._topic.log_to_write(number, epoch, self.host.steady_ms())
         if isinstance(log, ErrorCode):
             return log
-        records = [_record_of(effect) for effect in transitions]
+        self._writable_logs[number] = log
+        return ErrorCode.NONE
+
+    def _append_all(self, appends: list[AppendTransitions], now_ms: int) -> list[Any]:
+        """Append the transitions of each partition with one write; what failed comes first in what is returned."""
+        failed: list[Any] = []
+        committed: dict[int, list[Message]] = {}
+        for append in appends:
+            number, epoch = append.log_partition, append.coordinator_epoch
+            if self._append(append, now_ms):
+                committed[number] = [Committed(number, epoch, append.position)]
+            else:
+                failed.append(AppendFailed(number, epoch))
+                self._topic.load_again(number, epoch)
+        self._writable_logs.clear()
+        return failed + self._topic.replicate(committed) if committed else failed
+
+    def _append(self, append: AppendTransitions, now_ms: int) -> bool:
+        records = [
+            (encode_key(name), None if snapshot is None else encode_value(snapshot))
+            for name, snapshot in append.transitions
+        ]
+        log = self._writable_logs[append.log_partition]
         try:
-            result = log.append_records(records, leader_epoch=epoch, now_ms=now_ms)
+            result = log.append_records(records, leader_epoch=append.coordinator_epoch, now_ms=now_ms)
         except LogWriteFailed as error:
             _log.error("%s", error)
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return ErrorCode.NONE if isinstance(result, Appended) else ErrorCode.NOT_COORDINATOR
+            return False
+        return isinstance(result, Appended)
 
     # Markers
 
@@ -184,11 +190,6 @@ class TransactionCoordinatorShell(Shell):
     def close(self) -> None:
         """Stop to load."""
         self._topic.close()
-
-
-def _record_of(effect: LogTransition) -> tuple[bytes, bytes | None]:
-    snapshot = effect.snapshot
-    return encode_key(effect.transactional_id), None if snapshot is None else encode_value(snapshot)
 
 
 def _replay(batches: Iterable[RecordBatch]) -> dict[str, Snapshot]:

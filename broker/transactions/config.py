@@ -71,8 +71,8 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True):
     request_hold_ms: Annotated[
         int,
         Setting(
-            "How long a request that meets a transition of its transaction under way is held before it is answered "
-            "with CONCURRENT_TRANSACTIONS. It saves the client the backoff of a retry.",
+            "How long a request that meets the markers of a decided transaction under way is held before it is "
+            "answered with CONCURRENT_TRANSACTIONS. It saves the client the backoff of a retry.",
             unit="ms",
             kafka=NOT_IN_KAFKA,
         ),

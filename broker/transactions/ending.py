@@ -9,6 +9,7 @@ from eagleray.broker.identities import LAST_EPOCH, NO_PRODUCER_ID, ProducerIdent
 from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.transactions import transitions
 from eagleray.broker.transactions.branching import Branching
+from eagleray.broker.transactions.completing import TransactionCompletion
 from eagleray.broker.transactions.context import CoordinatorContext
 from eagleray.broker.transactions.events import EndBranched, EndTransaction
 from eagleray.broker.transactions.snapshot import Snapshot
@@ -141,8 +142,9 @@ def _can_go_on(current: Snapshot) -> bool:
 class EndServer:
     """Has decisions logged, and answers those who ask for what is decided."""
 
-    def __init__(self, context: CoordinatorContext) -> None:
+    def __init__(self, context: CoordinatorContext, completion: TransactionCompletion) -> None:
         self._context = context
+        self._completion = completion
         self._find = context.table.find
 
     def end(self, request: EndTransaction, deadline_ms: int, now_ms: int) -> None:
@@ -150,9 +152,6 @@ class EndServer:
         transaction = self._find(request.transactional_id)
         if transaction is None:
             self._context.refuse_unknown(request)
-            return
-        if transaction.pending is not None:
-            self._context.hold(transaction, request, deadline_ms)
             return
         current, version = transaction.current, request.client_version
         if current.branching is not None and (current.is_branched or version >= IMPLICIT_VERSION):
@@ -162,11 +161,11 @@ class EndServer:
             self.end_branched(without_branches, deadline_ms, now_ms)
             return
         outcome = outcome_of_end(current, request)
-        if outcome is _DECIDE and not transaction.has_failed_fence:
+        if outcome is _DECIDE:
             decision = transitions.decided(current, commit=request.commit, client_version=version, now_ms=now_ms)
             self._decide(transaction, decision, request, deadline_ms)
         elif outcome is _INVALID and request.transactional_id in self._context.held:
-            # It is about what the producer began before, with a request that waits itself for the last decision.
+            # It is about what the producer began before, with a request that waits itself for the last markers.
             self._context.hold(transaction, request, deadline_ms)
         else:
             self._end_otherwise(outcome, transaction, request, request.producer, deadline_ms)
@@ -177,12 +176,9 @@ class EndServer:
         if transaction is None:
             self._context.refuse_unknown(request)
             return
-        if transaction.pending is not None:
-            self._context.hold(transaction, request, deadline_ms)
-            return
         current, commit = transaction.current, request.commit
         outcome = outcome_of_branched_end(current, request)
-        if outcome is _DECIDE and not transaction.has_failed_fence:
+        if outcome is _DECIDE:
             decision = transitions.decided_with_branches(current, request.branches, commit=commit, now_ms=now_ms)
             self._decide(transaction, decision, request, deadline_ms)
         else:
@@ -197,17 +193,17 @@ class EndServer:
         deadline_ms: int,
     ) -> None:
         """Answer a request to end a transaction for which there is nothing to decide, or let it wait."""
-        current = transaction.current
-        if outcome is EndOutcome.REFUSED or transaction.has_failed_fence:
-            self._context.reply(request, current.refusal_of(producer))
+        current, shard = transaction.current, transaction.shard
+        if outcome is EndOutcome.REFUSED:
+            self._context.answer(shard, request, current.refusal_of(producer))
         elif outcome is EndOutcome.WAIT:
             self._context.hold(transaction, request, deadline_ms)
         elif outcome is EndOutcome.INVALID:
-            self._context.reply(request, ErrorCode.INVALID_TXN_STATE)
+            self._context.answer(shard, request, ErrorCode.INVALID_TXN_STATE)
         elif outcome is EndOutcome.UNKNOWN_BRANCH:
-            self._context.reply(request, ErrorCode.INVALID_REQUEST)
+            self._context.answer(shard, request, ErrorCode.INVALID_REQUEST)
         else:
-            self._context.reply(request, ErrorCode.NONE, current.holder)
+            self._context.answer(shard, request, ErrorCode.NONE, current.holder)
 
     def _decide(
         self, transaction: Transaction, decision: Snapshot, request: EndTransaction | EndBranched, deadline_ms: int
@@ -217,4 +213,4 @@ class EndServer:
             if producer_id is None:
                 return
             decision = transitions.moving_on(decision, producer_id)
-        self._context.log(transaction, decision, request)
+        self._completion.decide(transaction, decision, request)

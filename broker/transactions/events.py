@@ -109,23 +109,23 @@ Request: TypeAlias = (
 Query: TypeAlias = DescribeTransaction | ListTransactions
 
 
-class TransitionsLogged(Message, frozen=True, tag=True):
-    """The log has the transitions that these ids were waiting for, in their order: one append may hold many."""
+class Committed(Message, frozen=True, tag=True):
+    """The log of a partition is committed up to a position that `AppendTransitions` has named: it is replicated."""
 
-    transactional_ids: tuple[str, ...]
+    log_partition: int
     coordinator_epoch: int
+    position: int
 
 
-class TransitionLost(Message, frozen=True, tag=True):
-    """The log does not have the transition, and never will; whoever asked has to ask again.
+class AppendFailed(Message, frozen=True, tag=True):
+    """The log of a partition has not taken the transitions of a turn, so what is known of it here is ahead of it.
 
-    Where nobody can tell whether the log will have it, this is not the event: the coordinator has to resign from the
-    partition and load it again. Otherwise a decision could be in the log and be followed by its opposite.
+    The coordinator throws that away; `PartitionLoaded` has to follow, at the same epoch, once all that the log does
+    hold is replicated.
     """
 
-    transactional_id: str
+    log_partition: int
     coordinator_epoch: int
-    error_code: ErrorCode
 
 
 class MarkersWritten(Message, frozen=True, tag=True):
@@ -180,8 +180,8 @@ class Tick(Message, frozen=True, tag=True):
 Event: TypeAlias = (
     Request
     | Query
-    | TransitionsLogged
-    | TransitionLost
+    | Committed
+    | AppendFailed
     | MarkersWritten
     | MarkersForgotten
     | ProducerIdsReceived
@@ -195,17 +195,18 @@ Event: TypeAlias = (
 # What a coordinator wants to happen.
 
 
-class LogTransition(Message, frozen=True, tag=True):
-    """Append a transition to a partition of the transaction log; None as the snapshot writes a tombstone.
+class AppendTransitions(Message, frozen=True, tag=True):
+    """Append the transitions of a turn to a partition of the transaction log; None as the snapshot writes a tombstone.
 
-    Answered exactly once, by `TransitionsLogged` or `TransitionLost` with the same coordinator epoch, unless the
-    coordinator resigns from the partition. What one transactional id has logged stays in its order.
+    They go into the log together. `Committed` with the same position follows when they are replicated; `AppendFailed`
+    follows in the same turn, before anything else, when the log does not take them.
     """
 
     log_partition: int
     coordinator_epoch: int
-    transactional_id: str
-    snapshot: Snapshot | None
+    position: int
+    transitions: list[tuple[str, Snapshot | None]]
+    """In their order; of one transactional id there may be several."""
 
 
 class BranchMarkers(Message, frozen=True):
@@ -296,4 +297,4 @@ class TransactionsListed(Message, frozen=True, tag="TransactionsListed"):
 
 
 Answer: TypeAlias = Reply | BranchedReply | TransactionDescribed | TransactionsListed
-Effect: TypeAlias = LogTransition | SendMarkers | RequestProducerIds | Answer
+Effect: TypeAlias = AppendTransitions | SendMarkers | RequestProducerIds | Answer

@@ -5,13 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from eagleray.broker.runtime.deadlines import NEVER_MS, Deadlines
-from eagleray.broker.transactions.events import Reply, Request
-
-
-class JoinedRequests(msgspec.Struct, frozen=True):
-    """Requests that wait for one transition together, as the replies to them once the log has it."""
-
-    replies: tuple[Reply, ...]
+from eagleray.broker.transactions.events import Request
 
 
 class Held(msgspec.Struct, frozen=True):

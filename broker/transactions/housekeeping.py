@@ -6,6 +6,7 @@ from collections import deque
 
 from eagleray.broker.runtime.deadlines import AT_ONCE_MS, NEVER_MS
 from eagleray.broker.transactions import transitions
+from eagleray.broker.transactions.completing import TransactionCompletion
 from eagleray.broker.transactions.context import CoordinatorContext
 from eagleray.broker.transactions.states import EXPIRABLE
 from eagleray.protocol.errors import ErrorCode
@@ -14,19 +15,15 @@ from eagleray.protocol.errors import ErrorCode
 class TransactionHousekeeping:
     """Answers those who have waited too long, aborts what has timed out, and forgets ids that are not used any more.
 
-    It looks for what has timed out only while transactions are ongoing, which `begun` tells it.
+    It looks for what has timed out only while transactions are ongoing.
     """
 
-    def __init__(self, context: CoordinatorContext) -> None:
+    def __init__(self, context: CoordinatorContext, completion: TransactionCompletion) -> None:
         self._context = context
+        self._completion = completion
         self._next_timeout_check_ms = 0
-        self._has_ongoing = False
         self._next_expiry_check_ms = 0
         self._partitions_to_check: deque[int] = deque()
-
-    def begun(self) -> None:
-        """Take note that there is an ongoing transaction."""
-        self._has_ongoing = True
 
     @property
     def next_due_ms(self) -> int:
@@ -34,7 +31,7 @@ class TransactionHousekeeping:
         context = self._context
         if self._partitions_to_check:
             return AT_ONCE_MS
-        check_ms = self._next_timeout_check_ms if self._has_ongoing else NEVER_MS
+        check_ms = self._next_timeout_check_ms if context.has_ongoing else NEVER_MS
         waiting_ms = context.waiting_for_ids.next_due_ms if context.waiting_for_ids else NEVER_MS
         return min(self._next_expiry_check_ms, check_ms, waiting_ms, context.held.next_due_ms)
 
@@ -42,14 +39,14 @@ class TransactionHousekeeping:
         """Do what is due by now."""
         config = self._context.config
         self._answer_overdue(now_ms)
-        if self._has_ongoing and now_ms >= self._next_timeout_check_ms:
+        if self._context.has_ongoing and now_ms >= self._next_timeout_check_ms:
             interval_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
             self._next_timeout_check_ms = now_ms + interval_ms
             self._abort_timed_out(now_ms)
         if now_ms >= self._next_expiry_check_ms:
             interval_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
             self._next_expiry_check_ms = now_ms + interval_ms
-            self._partitions_to_check = deque(self._context.table.shards)
+            self._partitions_to_check = deque(self._context.runtime.shards)
         if self._partitions_to_check:
             # One partition a tick: there may be very many transactional ids, and meanwhile no request is served.
             self._expire(self._partitions_to_check.popleft(), now_ms)
@@ -62,19 +59,19 @@ class TransactionHousekeeping:
             self._context.reply(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _abort_timed_out(self, now_ms: int) -> None:
-        for shard in self._context.table.shards.values():
-            for transaction in shard.ongoing.values():
+        shards = self._context.runtime.shards.values()
+        for shard in shards:
+            for transaction in [*shard.ongoing.values()]:
                 current = transaction.current
-                is_due = now_ms - current.start_ms > current.timeout_ms or transaction.has_failed_fence
-                if is_due and transaction.pending is None:
+                if now_ms - current.start_ms > current.timeout_ms:
                     abort = transitions.aborted_by_coordinator(current, is_named=False, now_ms=now_ms)
-                    self._context.log(transaction, abort)
-        self._has_ongoing = any(shard.ongoing for shard in self._context.table.shards.values())
+                    self._completion.decide(transaction, abort)
+        self._context.has_ongoing = any(shard.ongoing for shard in shards)
 
     def _expire(self, log_partition: int, now_ms: int) -> None:
-        shard = self._context.table.shards.get(log_partition)
+        shard = self._context.runtime.shards.get(log_partition)
         latest_ms = now_ms - self._context.config.transactional_id_expiration_ms
-        for transaction in () if shard is None else shard.transactions.values():
+        for transaction in [] if shard is None else [*shard.transactions.values()]:
             current = transaction.current
-            if current.updated_ms <= latest_ms and current.state in EXPIRABLE and transaction.pending is None:
+            if current.updated_ms <= latest_ms and current.state in EXPIRABLE:
                 self._context.log(transaction, transitions.expired(current, now_ms))

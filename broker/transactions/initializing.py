@@ -6,6 +6,7 @@ import enum
 
 from eagleray.broker.identities import LAST_EPOCH, NO_EPOCH, ProducerIdentity
 from eagleray.broker.transactions import transitions
+from eagleray.broker.transactions.completing import TransactionCompletion
 from eagleray.broker.transactions.context import CoordinatorContext
 from eagleray.broker.transactions.events import BeginBranched, BranchedReply, InitProducerId
 from eagleray.broker.transactions.snapshot import Snapshot
@@ -87,8 +88,9 @@ def standing_of(current: Snapshot, tag: str) -> TagStanding:
 class IdentityServer:
     """Gives identities: to producers, and to drivers, who get them in the same way and a tag besides."""
 
-    def __init__(self, context: CoordinatorContext) -> None:
+    def __init__(self, context: CoordinatorContext, completion: TransactionCompletion) -> None:
         self._context = context
+        self._completion = completion
 
     def init(self, request: InitProducerId, deadline_ms: int, now_ms: int) -> None:
         """Serve a producer, which may be one without transactions."""
@@ -123,6 +125,8 @@ class IdentityServer:
         if isinstance(shard, ErrorCode):
             self._context.reply(request, shard)
             return
+        if self._context.is_refused(shard, request):
+            return
         producer_id = self._context.take_producer_id(request, deadline_ms)
         if producer_id is not None:
             created = transitions.created(producer_id, request.timeout_ms, now_ms)
@@ -134,20 +138,19 @@ class IdentityServer:
     ) -> None:
         current, expected = transaction.current, _who_is_named(request)
         is_named = expected is not None
-        if transaction.pending is not None:
-            self._context.hold(transaction, request, deadline_ms)
-            return
         if isinstance(request, BeginBranched) and request.is_shared and self._share(transaction, request):
             return
         outcome = outcome_of_init(current, expected)
-        if outcome is InitOutcome.REFUSED or (transaction.has_failed_fence and is_named):
-            self._context.reply(request, ErrorCode.PRODUCER_FENCED)
+        if outcome is InitOutcome.REFUSED:
+            self._context.answer(transaction.shard, request, ErrorCode.PRODUCER_FENCED)
         elif outcome is InitOutcome.WAIT:
             self._context.hold(transaction, request, deadline_ms)
         elif outcome is InitOutcome.ABORT_FIRST:
-            abort = transitions.aborted_by_coordinator(current, is_named=is_named, now_ms=now_ms)
-            self._context.log(transaction, abort)
-            self._context.hold(transaction, request, deadline_ms)
+            if not self._context.is_refused(transaction.shard, request):
+                abort = transitions.aborted_by_coordinator(current, is_named=is_named, now_ms=now_ms)
+                self._completion.decide(transaction, abort)
+                # It waits for the markers now, unless there are none to wait for.
+                self._init_existing(transaction, request, deadline_ms, now_ms)
         elif outcome is InitOutcome.NEW_PRODUCER_ID:
             self._rotate(transaction, request, deadline_ms, now_ms)
         elif outcome is InitOutcome.SAME_IDENTITY:
@@ -158,14 +161,14 @@ class IdentityServer:
 
     def _share(self, transaction: Transaction, request: BeginBranched) -> bool:
         """Answer a worker for whose tag there is a transaction, or was one; return whether that is so."""
-        current = transaction.current
+        current, shard = transaction.current, transaction.shard
         standing = standing_of(current, request.tag)
         if standing is TagStanding.COMMITTED:
-            self._context.emit(BranchedReply(request.request_id, ErrorCode.NONE, current.holder, True))
-        elif standing is TagStanding.OPEN and not transaction.has_failed_fence:
-            self._context.reply(request, ErrorCode.NONE, current.holder)
+            self._context.say(shard, BranchedReply(request.request_id, ErrorCode.NONE, current.holder, True))
+        elif standing is TagStanding.OPEN:
+            self._context.answer(shard, request, ErrorCode.NONE, current.holder)
         elif standing is TagStanding.OVERTAKEN:
-            self._context.reply(request, ErrorCode.PRODUCER_FENCED)
+            self._context.answer(shard, request, ErrorCode.PRODUCER_FENCED)
         else:
             return False
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagleray.broker.identities import NO_EPOCH, ProducerIdentity
+from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.transactions.context import CoordinatorContext
 from eagleray.broker.transactions.events import (
     DescribeTransaction,
@@ -18,40 +18,49 @@ from eagleray.protocol.errors import ErrorCode
 
 
 class QueryServer:
-    """Answers from what the log has; what is on its way there is not told."""
+    """Answers from what is known here, once the log on which that rests is committed."""
 
     def __init__(self, context: CoordinatorContext) -> None:
         self._table = context.table
-        self._emit = context.emit
+        self._runtime = context.runtime
 
     @property
     def is_loading(self) -> bool:
         """Whether some partition is still being loaded."""
-        return not all(shard.is_loaded for shard in self._table.shards.values())
+        return not all(shard.is_loaded for shard in self._runtime.shards.values())
 
     def find(self, transactional_id: str) -> Transaction | ErrorCode:
         """Return what is known of a transactional id, or why nothing is."""
         transaction = self._table.find(transactional_id)
-        if transaction is not None and transaction.current.producer_epoch != NO_EPOCH:
+        if transaction is not None:
             return transaction
         shard = self._table.find_shard(transactional_id)
         return shard if isinstance(shard, ErrorCode) else ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
     def describe(self, query: DescribeTransaction, now_ms: int) -> None:  # noqa: ARG002 - all handlers take the time
         """Tell where one transactional id stands."""
-        found = self.find(query.transactional_id) if query.transactional_id else ErrorCode.INVALID_REQUEST
-        if isinstance(found, ErrorCode):
-            self._emit(TransactionDescribed(query.request_id, found))
-        else:
-            self._emit(TransactionDescribed(query.request_id, ErrorCode.NONE, description_of(found)))
+        if not query.transactional_id:
+            self._runtime.say_at_once(TransactionDescribed(query.request_id, ErrorCode.INVALID_REQUEST))
+            return
+        shard = self._table.find_shard(query.transactional_id)
+        if isinstance(shard, ErrorCode):
+            self._runtime.say_at_once(TransactionDescribed(query.request_id, shard))
+            return
+        found = self._table.find(query.transactional_id)
+        self._runtime.say(
+            shard,
+            TransactionDescribed(query.request_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+            if found is None
+            else TransactionDescribed(query.request_id, ErrorCode.NONE, description_of(found)),
+        )
 
     def list(self, query: ListTransactions, now_ms: int) -> None:
         """Tell of all transactional ids that the query is about, unless some of them are still being loaded."""
         if self.is_loading:
-            self._emit(TransactionsListed(query.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            self._runtime.say_at_once(TransactionsListed(query.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             return
         found = tuple(description_of(each) for each in self._table if _is_asked_for(each.current, query, now_ms))
-        self._emit(TransactionsListed(query.request_id, ErrorCode.NONE, found))
+        self._runtime.say_of_all(TransactionsListed(query.request_id, ErrorCode.NONE, found))
 
 
 def description_of(transaction: Transaction) -> TransactionDescription:
@@ -72,7 +81,7 @@ def description_of(transaction: Transaction) -> TransactionDescription:
 
 
 def _is_asked_for(current: Snapshot, query: ListTransactions, now_ms: int) -> bool:
-    if current.producer_epoch == NO_EPOCH or (query.states and KAFKA_NAMES[current.state] not in query.states):
+    if query.states and KAFKA_NAMES[current.state] not in query.states:
         return False
     if query.producer_ids and not _has_producer(current, query.producer_ids):
         return False

@@ -8,6 +8,7 @@ from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.transactions.events import AddPartitions, EndTransaction, InitProducerId, MarkersForgotten
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
+from eagleray.protocol.errors import ErrorCode
 from tests.support.coordinator_world import CoordinatorWorld
 
 NAMES = st.sampled_from(["checkout", "billing"])
@@ -93,9 +94,9 @@ class CoordinatorMachine(RuleBasedStateMachine):
     # The log, the markers, the ids
 
     @precondition(lambda self: self.world.unwritten)
-    @rule(place=PLACES)
-    def log_writes(self, place: int) -> None:
-        self.world.write(place)
+    @rule()
+    def log_is_replicated(self) -> None:
+        self.world.write()
 
     @precondition(lambda self: self.world.undelivered)
     @rule(place=PLACES)
@@ -103,15 +104,23 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.world.deliver(place)
 
     @precondition(lambda self: self.world.unwritten)
-    @rule(place=PLACES)
-    def log_writes_and_answers(self, place: int) -> None:
-        self.world.write(place)
+    @rule()
+    def log_is_replicated_and_answers(self) -> None:
+        self.world.write()
         self.world.deliver(-1)
 
-    @precondition(lambda self: self.world.unwritten)
-    @rule(place=PLACES)
-    def log_fails(self, place: int) -> None:
-        self.world.lose(place)
+    @rule(refusal=st.sampled_from([ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]))
+    def log_refuses_or_not(self, refusal: ErrorCode) -> None:
+        self.world.refusal = refusal
+
+    @rule()
+    def log_will_fail(self) -> None:
+        self.world.fails_next = True
+
+    @precondition(lambda self: self.world.is_lost)
+    @rule()
+    def load_again(self) -> None:
+        self.world.load_again()
 
     @precondition(lambda self: self.world.stale)
     @rule(place=PLACES)
@@ -138,14 +147,14 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def time_passes(self, after_ms: int) -> None:
         self.world.tick(after_ms)
 
-    @rule(written_bits=st.integers(0, 7))
-    def crash(self, written_bits: int) -> None:
-        self.world.crash(written_bits)
+    @rule(kept=st.integers(0, 7))
+    def crash(self, kept: int) -> None:
+        self.world.crash(kept)
 
-    @rule(written_bits=st.integers(0, 7))
-    def resign(self, written_bits: int) -> None:
+    @rule(kept=st.integers(0, 7))
+    def resign(self, kept: int) -> None:
         if self.world.is_led:
-            self.world.lose_leadership(written_bits)
+            self.world.lose_leadership(kept)
 
     @rule()
     def lead_again(self) -> None:
@@ -158,7 +167,8 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     @invariant()
     def whoever_is_quiet_knows_what_the_log_says(self) -> None:
-        if self.world.is_led and not self.world.unwritten and not self.world.undelivered:
+        is_quiet = not self.world.unwritten and not self.world.undelivered
+        if self.world.is_led and not self.world.is_lost and is_quiet:
             self.world.check_quiet()
 
     def teardown(self) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 from itertools import count
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.log import Isolation, LogConfig, Origin, PartitionLog
+from eagleray.broker.log import Isolation, LogConfig, PartitionLog
 from eagleray.broker.partitions import events as leader_events
 from eagleray.broker.partitions.leaders import PartitionLeaders
 from eagleray.broker.transactions import events, log_records, marker_events
@@ -16,7 +16,7 @@ from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.markers import MarkerChannelManager, MarkerConfig
 from eagleray.protocol.errors import ErrorCode
-from eagleray.protocol.records import NewRecord, Record, build_batch, split_batches
+from eagleray.protocol.records import Record
 from tests.support.batches import NOW_MS, data_batch, whole_batches
 from tests.support.consumer import committed_records
 from tests.support.leading import alone
@@ -133,9 +133,11 @@ class BrokerInMemory:
         while pending:
             for effect in self._coordinator.handle(pending.popleft(), self.now_ms):
                 match effect:
-                    case events.LogTransition():
+                    case events.AppendTransitions():
                         self._write(effect)
-                        pending.append(events.TransitionsLogged((effect.transactional_id,), effect.coordinator_epoch))
+                        pending.append(
+                            events.Committed(effect.log_partition, effect.coordinator_epoch, effect.position)
+                        )
                     case events.RequestProducerIds():
                         pending.append(events.ProducerIdsReceived(self._next_producer_id, 2))
                         self._next_producer_id += 2
@@ -198,15 +200,12 @@ class BrokerInMemory:
             )
         )
 
-    def _write(self, effect: events.LogTransition) -> None:
-        value = None if effect.snapshot is None else log_records.encode_value(effect.snapshot)
-        record = NewRecord(value, key=log_records.encode_key(effect.transactional_id), timestamp=self.now_ms)
-        self._transaction_log.append(
-            split_batches(build_batch([record])),
-            leader_epoch=effect.coordinator_epoch,
-            now_ms=self.now_ms,
-            origin=Origin.COORDINATOR,
-        )
+    def _write(self, effect: events.AppendTransitions) -> None:
+        records = [
+            (log_records.encode_key(name), None if snapshot is None else log_records.encode_value(snapshot))
+            for name, snapshot in effect.transitions
+        ]
+        self._transaction_log.append_records(records, leader_epoch=effect.coordinator_epoch, now_ms=self.now_ms)
 
     def _open(self, name: str) -> PartitionLog:
         return PartitionLog.open(self.disk, f"/{name}", LogConfig(), now_ms=self.now_ms)

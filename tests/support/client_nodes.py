@@ -133,9 +133,11 @@ class CoordinatorNode(Node):
         while pending:
             for effect in self.coordinator.handle(pending.popleft(), self.world.now_ms):
                 match effect:
-                    case events.LogTransition():
+                    case events.AppendTransitions():
                         self._write(effect)
-                        pending.append(events.TransitionsLogged((effect.transactional_id,), effect.coordinator_epoch))
+                        pending.append(
+                            events.Committed(effect.log_partition, effect.coordinator_epoch, effect.position)
+                        )
                     case events.RequestProducerIds():
                         pending.append(events.ProducerIdsReceived(self.world.take_producer_ids(), 1000))
                     case events.SendMarkers():
@@ -158,14 +160,13 @@ class CoordinatorNode(Node):
         self.handle(events.PartitionAssigned(partition.partition, epoch))
         self.handle(events.PartitionLoaded(partition.partition, epoch, loaded))
 
-    def _write(self, effect: events.LogTransition) -> None:
-        value = None if effect.snapshot is None else log_records.encode_value(effect.snapshot)
-        record = NewRecord(value, key=log_records.encode_key(effect.transactional_id), timestamp=self.world.now_ms)
-        self._logs[effect.log_partition].append(
-            split_batches(build_batch([record])),
-            leader_epoch=effect.coordinator_epoch,
-            now_ms=self.world.now_ms,
-            origin=Origin.COORDINATOR,
+    def _write(self, effect: events.AppendTransitions) -> None:
+        records = [
+            (log_records.encode_key(name), None if snapshot is None else log_records.encode_value(snapshot))
+            for name, snapshot in effect.transitions
+        ]
+        self._logs[effect.log_partition].append_records(
+            records, leader_epoch=effect.coordinator_epoch, now_ms=self.world.now_ms
         )
 
 

@@ -1,11 +1,13 @@
 """A coordinator in a world that loses, delays, repeats and restarts, and a model that says what must never happen.
 
-The model knows nothing of the coordinator's tables. It looks at what is in the log, at what has been answered, and at
-which markers have been written, and holds them against each other.
+The model knows nothing of the coordinator's tables. It looks at what is appended to the log, step by step, at what the
+coordinator resolves to say, and at which markers have been written, and holds them against each other. What is said is
+true of the log as it was then; and it may be heard only when the log up to there is committed.
 """
 
 from __future__ import annotations
 
+import msgspec
 from msgspec.structs import replace
 
 from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER_ID, ProducerIdentity, TopicPartition
@@ -13,13 +15,15 @@ from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
     AddPartitions,
+    AppendFailed,
+    AppendTransitions,
     BeginBranched,
     BranchedReply,
+    Committed,
     EndBranched,
     EndTransaction,
     Event,
     InitProducerId,
-    LogTransition,
     MarkersWritten,
     OpenBranch,
     PartitionAssigned,
@@ -31,12 +35,11 @@ from eagleray.broker.transactions.events import (
     RequestProducerIds,
     SendMarkers,
     Tick,
-    TransitionLost,
-    TransitionsLogged,
 )
 from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
+from eagleray.broker.transactions.table import Said, TransactionShard
 from eagleray.broker.transactions.transitions import completed
 from eagleray.protocol.errors import ErrorCode
 from tests.support.branch_model import BranchModel, branches_of, committed_tag_of, tag_of
@@ -59,6 +62,15 @@ LAST_EPOCH_EVER_GIVEN = 32766
 LOG_PARTITION = 0
 
 
+TRY_AGAIN = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+"""What a client hears that has to ask again: whether its request was carried out is left open."""
+
+
 class LogModel:
     """The log, and what it must never show."""
 
@@ -72,6 +84,15 @@ class LogModel:
         self.finished_decisions: set[int] = set()
         """Records whose markers have all been written."""
 
+    def copy(self) -> LogModel:
+        """The same log, to come back to if what follows is lost; what is finished stays so."""
+        model = LogModel()
+        model.records, model.state = self.records.copy(), self.state.copy()
+        model.highest_epoch, model.decisions = self.highest_epoch.copy(), self.decisions.copy()
+        model.branches.opened, model.branches.commits = self.branches.opened.copy(), self.branches.commits
+        model.finished_decisions = self.finished_decisions
+        return model
+
     def is_finished(self, transactional_id: str) -> bool:
         """Whether the log may go on behind the last decision of an id as if it had heard of its end."""
         index, decision = self.decisions[transactional_id]
@@ -80,8 +101,9 @@ class LogModel:
     def write(self, transactional_id: str, snapshot: Snapshot | None) -> None:
         before = self.state.get(transactional_id)
         is_end = snapshot is not None and snapshot.state in (_State.COMPLETE_COMMIT, _State.COMPLETE_ABORT)
+        if before is not None and before.state in DECIDED:
+            assert self.is_finished(transactional_id), "it goes on before the markers are written"
         if before is not None and before.state in DECIDED and not is_end:
-            assert self.is_finished(transactional_id), "the next transaction begins before the markers are written"
             end = completed(before, before.updated_ms)
             self.branches.see(before, end)
             self._check(before, end)
@@ -135,12 +157,27 @@ def endings_in(markers: SendMarkers) -> dict[ProducerIdentity, tuple[bool, froze
     return own | {branch.producer: (branch.commit, branch.partitions) for branch in markers.branches}
 
 
+def key_of(said: Said) -> object:
+    """By what something that is said is found again."""
+    if isinstance(said, SendMarkers):
+        return said.transactional_id, said.decision, said.coordinator_epoch
+    return said.request_id
+
+
 def who_asks(request: Request) -> ProducerIdentity | None:
     if isinstance(request, InitProducerId):
         return request.expected
     if isinstance(request, BeginBranched):
         return None
     return request.producer if isinstance(request, AddPartitions | EndTransaction) else request.owner
+
+
+class Uncommitted(msgspec.Struct, frozen=True):
+    """An append that only this coordinator's log has: what the log was before it, and how long it is with it."""
+
+    append: AppendTransitions
+    before: LogModel
+    length: int
 
 
 class CoordinatorWorld:
@@ -156,10 +193,18 @@ class CoordinatorWorld:
         )
         self.now_ms = 0
         self.log = LogModel()
-        self.unwritten: list[LogTransition] = []
-        """Asked for, and not in the log."""
-        self.undelivered: list[LogTransition] = []
-        """In the log, and the coordinator has not been told."""
+        """All that is appended, committed or not."""
+        self.before_turn: LogModel | None = None
+        """The log as it was before the first append of the turn at hand."""
+        self.unwritten: list[Uncommitted] = []
+        """Appended, and not replicated."""
+        self.undelivered: list[AppendTransitions] = []
+        """Replicated, and the coordinator has not been told."""
+        self.written_length = 0
+        self.refusal = ErrorCode.NONE
+        self.fails_next = False
+        self.said: dict[object, tuple[object, int]] = {}
+        """What the coordinator has resolved to say, and how long the log was then."""
         self.stale: list[Event] = []
         """Answers to a coordinator that is no more."""
         self.markers: list[SendMarkers] = []
@@ -172,8 +217,6 @@ class CoordinatorWorld:
         self.branches: dict[str, list[ProducerIdentity]] = {}
         """Branches that somebody has been told of, the newest last."""
         self.given_to: dict[ProducerIdentity, object] = {}
-        self.fenced_in_memory: set[str] = set()
-        """Ids whose producer was to be fenced, which the log did not take."""
         self.wanted_blocks = 0
         self.next_producer_id = 1000
         for transactional_id, snapshot in initial.items():
@@ -185,25 +228,53 @@ class CoordinatorWorld:
                 decision = replace(snapshot, state=_State.PREPARE_ABORT)
             self.log.decisions[transactional_id] = len(self.log.records) - 1, decision
             self.identities[transactional_id] = [holder_of(snapshot)]
+        self.written_length = len(self.log.records)
         self.coordinator_epoch = 0
         self.is_led = False
+        self.is_lost = False
+        """Whether the coordinator has lost sight of the log, which did not take an append."""
         self.start_coordinator()
 
     # The coordinator's life
 
     def start_coordinator(self) -> None:
-        self.coordinator = TransactionCoordinator(self.config)
+        self.coordinator = TransactionCoordinator(self.config, lambda partition, epoch: self.refusal)
+        context = self.coordinator._context
+        append, say = context.runtime.append, context.say
+
+        def see_append(shard: TransactionShard, name: str, snapshot: Snapshot | None, *, supersedes: bool) -> None:
+            self._on_step(name, snapshot)
+            append(shard, name, snapshot, supersedes=supersedes)
+
+        def see_said(shard: TransactionShard, said: Said) -> None:
+            self._on_said(said)
+            say(shard, said)
+
+        context.runtime.append, context.say = see_append, see_said
         self.wanted_blocks = 0
         self.lead()
 
     def lead(self) -> None:
         """Assign the partition at a new epoch, and load it from nothing but the log."""
         self.coordinator_epoch += 1
-        self.is_led = True
+        self.is_led, self.is_lost = True, False
         self.send(PartitionAssigned(LOG_PARTITION, self.coordinator_epoch))
+        self._load()
+
+    def load_again(self) -> None:
+        """Load the partition whose log did not take an append, once all that it has is replicated."""
+        if self.is_lost:
+            while self.unwritten:
+                self.write()
+            self.is_lost = False
+            self._load()
+
+    def _load(self) -> None:
+        assert not self.unwritten
         loaded = replay(self.log.records)
         assert loaded == self.log.state
         before = len(self.markers)
+        self.fails_next = False
         self.send(PartitionLoaded(LOG_PARTITION, self.coordinator_epoch, loaded))
         sent = {markers.transactional_id: markers for markers in self.markers[before:]}
         decided = {
@@ -213,52 +284,56 @@ class CoordinatorWorld:
         assert all(markers.coordinator_epoch == self.coordinator_epoch for markers in sent.values())
         assert all(endings_in(sent[name]) == endings_of(decided[name]) for name in sent)
 
-    def lose_leadership(self, written_bits: int) -> None:
-        """What was on its way to the log gets there or not; nobody here is told in time."""
-        self._abandon_appends(written_bits)
-        self.is_led = False
+    def lose_leadership(self, kept: int) -> None:
+        """Of what was on its way, the next leader has some; nobody here is told in time."""
+        self._abandon_appends(kept)
+        self.is_led = self.is_lost = False
         self.send(PartitionResigned(LOG_PARTITION, self.coordinator_epoch))
         assert {request.transactional_id for request in self.waiting.values()} <= {None}, "not everybody was told"
 
-    def crash(self, written_bits: int) -> None:
+    def crash(self, kept: int) -> None:
         """The process dies, and its successor starts; clients get no answers."""
-        self._abandon_appends(written_bits)
+        self._abandon_appends(kept)
         self.waiting.clear()
         self.start_coordinator()
 
-    def _abandon_appends(self, written_bits: int) -> None:
-        for place, append in enumerate(self.unwritten):
-            if written_bits >> place & 1:
-                self.log.write(append.transactional_id, append.snapshot)
-                self.undelivered.append(append)
-            else:
-                error = TransitionLost(append.transactional_id, append.coordinator_epoch, ErrorCode.NOT_COORDINATOR)
-                self.stale.append(error)
+    def _abandon_appends(self, kept: int) -> None:
+        """A log is a log: of what was not replicated, a beginning is kept and the rest is cut off."""
+        appends = [each.append for each in self.unwritten]
+        for _ in range(kept % (len(self.unwritten) + 1)):
+            self.write()
+        if self.unwritten:
+            self.log = self.unwritten[0].before
         self.unwritten.clear()
+        self.stale += [AppendFailed(LOG_PARTITION, self.coordinator_epoch)]
         self.stale += [
-            TransitionsLogged((append.transactional_id,), append.coordinator_epoch) for append in self.undelivered
+            Committed(LOG_PARTITION, append.coordinator_epoch, append.position)
+            for append in [*self.undelivered, *appends]
         ]
         self.undelivered.clear()
-        self.fenced_in_memory.clear()
 
     # Events
 
     def send(self, event: Event) -> None:
         due_ms = self.coordinator.next_due_ms
+        self.before_turn = None
         effects = self.coordinator.handle(event, self.now_ms)
         is_unforeseen = isinstance(event, Tick) and effects and due_ms > self.now_ms
         assert not is_unforeseen, "what time makes necessary was said to be due"
         for effect in effects:
-            if isinstance(effect, LogTransition):
+            if isinstance(effect, AppendTransitions):
                 self._on_append(effect)
             elif isinstance(effect, SendMarkers):
-                self._on_markers(effect)
+                self._hear_markers(effect)
             elif isinstance(effect, Reply | BranchedReply):
-                self._on_reply(effect)
+                self._hear(effect)
             else:
                 assert isinstance(effect, RequestProducerIds)
                 self.wanted_blocks += 1
                 assert self.wanted_blocks == 1, "one block is asked for at a time"
+        if self.before_turn is not None and self.fails_next:
+            self.log, self.fails_next, self.is_lost = self.before_turn, False, True
+            self.send(AppendFailed(LOG_PARTITION, self.coordinator_epoch))
 
     def request(self, request: Request) -> None:
         self.requests.append(request)
@@ -273,29 +348,18 @@ class CoordinatorWorld:
             self.next_producer_id += count
             self.send(ProducerIdsReceived(self.next_producer_id - count, count))
 
-    def write(self, place: int) -> None:
+    def write(self) -> None:
+        """Let the oldest append be replicated."""
         if self.unwritten:
-            append = self.unwritten.pop(place % len(self.unwritten))
-            self.log.write(append.transactional_id, append.snapshot)
-            self.undelivered.append(append)
+            written = self.unwritten.pop(0)
+            self.written_length = written.length
+            self.undelivered.append(written.append)
 
     def deliver(self, place: int) -> None:
+        """Tell how far the log is committed, perhaps late and out of order."""
         if self.undelivered:
             append = self.undelivered.pop(place % len(self.undelivered))
-            self.fenced_in_memory.discard(append.transactional_id)
-            self.send(TransitionsLogged((append.transactional_id,), append.coordinator_epoch))
-
-    def lose(self, place: int) -> None:
-        if self.unwritten:
-            append = self.unwritten.pop(place % len(self.unwritten))
-            current = self.log.state.get(append.transactional_id)
-            if append.snapshot is not None and current is not None:
-                is_raised = append.snapshot.producer_epoch > current.producer_epoch
-                is_fence = append.snapshot.state is _State.PREPARE_ABORT and is_raised
-                if is_fence and append.snapshot.last_producer_epoch == NO_EPOCH:
-                    self.fenced_in_memory.add(append.transactional_id)
-            error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            self.send(TransitionLost(append.transactional_id, append.coordinator_epoch, error_code))
+            self.send(Committed(append.log_partition, append.coordinator_epoch, append.position))
 
     def report(self, place: int) -> None:
         """Say that markers are written: the newest, an old one, one again."""
@@ -312,72 +376,76 @@ class CoordinatorWorld:
         self.now_ms += after_ms
         self.send(Tick())
 
-    # Effects
+    # What it appends
 
-    def _on_append(self, append: LogTransition) -> None:
-        assert append.coordinator_epoch == self.coordinator_epoch
+    def _on_step(self, transactional_id: str, snapshot: Snapshot | None) -> None:
         assert self.is_led
-        under_way = {other.transactional_id for other in self.unwritten + self.undelivered}
-        assert append.transactional_id not in under_way, "two transitions at once"
-        if append.snapshot is not None and append.snapshot.state.name.startswith("COMPLETE"):
-            assert self.log.is_finished(append.transactional_id), "completed without its markers"
+        assert not self.is_lost
+        assert self.refusal is ErrorCode.NONE, "something changes that the log refuses"
+        if self.before_turn is None:
+            self.before_turn = self.log.copy()
         if isinstance(self.at_hand, InitProducerId) and self.at_hand.expected is not None:
-            self._see_named_init_changes(append, self.at_hand.expected)
-        self.unwritten.append(append)
+            logged = self.log.state.get(transactional_id)
+            if logged is not None and logged.state is _State.ONGOING:
+                assert self.at_hand.expected == holder_of(logged), "a zombie aborts the transaction of its successor"
+        self.log.write(transactional_id, snapshot)
 
-    def _see_named_init_changes(self, append: LogTransition, named: ProducerIdentity) -> None:
-        logged = self.log.state.get(append.transactional_id)
-        if logged is not None and logged.state is _State.ONGOING:
-            assert named == holder_of(logged), "a zombie aborts the transaction of its successor"
+    def _on_append(self, append: AppendTransitions) -> None:
+        assert append.coordinator_epoch == self.coordinator_epoch
+        assert self.before_turn is not None
+        for transactional_id, snapshot in dict(append.transitions).items():
+            assert self.log.state.get(transactional_id) == snapshot, "what is appended is not what was decided last"
+        if not self.fails_next:
+            self.unwritten.append(Uncommitted(append, self.before_turn, len(self.log.records)))
 
-    def _on_markers(self, markers: SendMarkers) -> None:
+    # What it resolves to say, which has to be true
+
+    def _on_said(self, said: Said) -> None:
+        if isinstance(said, SendMarkers):
+            self._check_markers(said)
+        else:
+            assert isinstance(said, Reply | BranchedReply)
+            self._check(self.waiting[said.request_id], said)
+        self.said[key_of(said)] = said, len(self.log.records)
+
+    def _check_markers(self, markers: SendMarkers) -> None:
         index, decision = self.log.decisions[markers.transactional_id]
         assert markers.commit is (decision.state is _State.PREPARE_COMMIT)
         assert markers.producer == ProducerIdentity(decision.producer_id, decision.producer_epoch)
         assert endings_in(markers) == endings_of(decision)
         assert markers.coordinator_epoch == self.coordinator_epoch
-        self.markers.append(markers)
         self.marked_decisions[markers] = index
 
-    def _on_reply(self, reply: Reply | BranchedReply) -> None:
-        request = self.waiting.pop(reply.request_id)
+    def _check(self, request: Request, reply: Reply | BranchedReply) -> None:
         assert isinstance(reply, BranchedReply) is isinstance(request, BeginBranched)
         if reply.error_code is not ErrorCode.NONE:
-            self._on_refusal(request, reply)
+            self._check_refusal(request, reply)
         elif isinstance(request, InitProducerId):
-            self._on_identity(request, reply.producer)
+            self._check_identity(request, reply.producer)
         elif isinstance(request, EndTransaction):
-            self._on_end(request, reply.producer)
+            self._check_end(request, reply.producer)
         elif isinstance(request, BeginBranched):
-            self._on_begun(request, reply)
+            self._check_begun(request, reply)
         elif isinstance(request, OpenBranch):
-            self._on_opened(request, reply.producer)
+            self._check_opened(request, reply.producer)
         elif isinstance(request, EndBranched):
-            self._on_branched_end(request, reply.producer)
+            self._check_branched_end(request, reply.producer)
         else:
-            self._on_added(request, reply)
+            self._check_added(request, reply)
 
-    def _on_refusal(self, request: Request, reply: Reply) -> None:
+    def _check_refusal(self, request: Request, reply: Reply | BranchedReply) -> None:
         who = who_asks(request)
-        name = request.transactional_id
-        if reply.error_code is ErrorCode.PRODUCER_FENCED and who is not None and name not in self.fenced_in_memory:
-            logged = self.log.state.get(name)
+        if reply.error_code is ErrorCode.PRODUCER_FENCED and who is not None:
+            logged = self.log.state.get(request.transactional_id)
             assert logged is None or who != holder_of(logged), "the one who has the id is fenced"
 
-    def _on_identity(self, request: InitProducerId, producer: ProducerIdentity) -> None:
-        assert 0 <= producer.epoch <= LAST_EPOCH_EVER_GIVEN
-        if request.transactional_id is None:
-            self._give(producer, request.request_id)
-            return
+    def _check_identity(self, request: InitProducerId, producer: ProducerIdentity) -> None:
         logged = self.log.state[request.transactional_id]
         assert logged.state is _State.EMPTY
         assert holder_of(logged) == producer
         assert tag_of(logged) is None
-        self._give(producer, request.expected or request.request_id)
-        self.identities.setdefault(request.transactional_id, []).append(producer)
 
-    def _on_end(self, request: EndTransaction, producer: ProducerIdentity) -> None:
-        assert request.transactional_id not in self.fenced_in_memory, "a fenced producer goes on"
+    def _check_end(self, request: EndTransaction, producer: ProducerIdentity) -> None:
         _, decision = self.log.decisions[request.transactional_id]
         wanted = _State.PREPARE_COMMIT if request.commit else _State.PREPARE_ABORT
         assert decision.state is wanted, "the log says otherwise"
@@ -385,6 +453,7 @@ class CoordinatorWorld:
         decided_by = ProducerIdentity(decision.producer_id, decision.producer_epoch)
         if request.client_version >= 2:
             assert decided_by == raised
+            assert producer.epoch <= LAST_EPOCH_EVER_GIVEN
         else:
             # In version 1 nothing tells a repeat from a second request. After a transaction in version 2, only a client
             # that ends what it never began can meet this.
@@ -392,47 +461,37 @@ class CoordinatorWorld:
         logged = self.log.state[request.transactional_id]
         assert logged.state.name.endswith("COMMIT" if request.commit else "ABORT")
         assert holder_of(logged) == producer
-        if request.client_version >= 2:
-            assert producer.epoch <= LAST_EPOCH_EVER_GIVEN
-            self._give(producer, request.producer)
-            self.identities[request.transactional_id].append(producer)
 
-    def _on_added(self, request: AddPartitions, reply: Reply) -> None:
+    def _check_added(self, request: AddPartitions, reply: Reply) -> None:
         logged = self.log.state[request.transactional_id]
         branch = branches_of(logged).get(request.producer.producer_id)
         if request.verify_only and ErrorCode.NONE not in reply.partition_errors:
             return
-        assert request.transactional_id not in self.fenced_in_memory, "a fenced producer goes on"
         is_branch = branch is not None and request.producer.epoch == 0 and logged.state is _State.ONGOING
-        is_known = is_branch or holder_of(logged) == request.producer
-        assert is_known or self._is_being_decided(request.transactional_id)
-        if not request.verify_only:
-            assert logged.state is _State.ONGOING
-            assert (branch if is_branch else logged).partitions.issuperset(request.partitions)
+        assert is_branch or holder_of(logged) == request.producer
+        assert logged.state is _State.ONGOING
+        partitions = (branch if is_branch else logged).partitions
+        if request.verify_only:
+            told = zip(request.partitions, reply.partition_errors, strict=True)
+            assert all((error is ErrorCode.NONE) is (partition in partitions) for partition, error in told)
+        else:
+            assert partitions.issuperset(request.partitions)
 
-    # Branches
-
-    def _on_begun(self, request: BeginBranched, reply: BranchedReply) -> None:
+    def _check_begun(self, request: BeginBranched, reply: BranchedReply) -> None:
         logged = self.log.state[request.transactional_id]
         assert logged.state is _State.EMPTY
         assert holder_of(logged) == reply.producer
         assert (committed_tag_of(logged) == request.tag) is reply.tag_is_committed, "the tag is not told truly"
         assert tag_of(logged) == (None if reply.tag_is_committed else request.tag)
-        self._give(reply.producer, request.request_id)
-        self.identities.setdefault(request.transactional_id, []).append(reply.producer)
 
-    def _on_opened(self, request: OpenBranch, branch: ProducerIdentity) -> None:
-        assert request.transactional_id not in self.fenced_in_memory, "a fenced owner goes on"
+    def _check_opened(self, request: OpenBranch, branch: ProducerIdentity) -> None:
         logged = self.log.state[request.transactional_id]
         assert logged.state is _State.ONGOING
         assert holder_of(logged) == request.owner
         assert not branches_of(logged)[branch.producer_id].partitions, "a branch is told before it is in the log"
-        self._give(branch, request.request_id)
-        self.branches.setdefault(request.transactional_id, []).append(branch)
 
-    def _on_branched_end(self, request: EndBranched, producer: ProducerIdentity) -> None:
+    def _check_branched_end(self, request: EndBranched, producer: ProducerIdentity) -> None:
         name, owner = request.transactional_id, request.owner
-        assert name not in self.fenced_in_memory, "a fenced owner goes on"
         _, decision = self.log.decisions[name]
         assert decision.state is (_State.PREPARE_COMMIT if request.commit else _State.PREPARE_ABORT)
         assert (decision.producer_id, decision.producer_epoch) == (owner.producer_id, owner.epoch + 1)
@@ -440,12 +499,48 @@ class CoordinatorWorld:
             committed = {key for key, branch in branches_of(decision).items() if branch.is_committed}
             assert committed == {branch.producer_id for branch in request.branches}, "other branches are committed"
         assert holder_of(self.log.state[name]) == producer
-        self._give(producer, owner)
-        self.identities[name].append(producer)
 
-    def _is_being_decided(self, transactional_id: str) -> bool:
-        """A verification may be answered from before a decision that is in the log, but not yet delivered."""
-        return any(append.transactional_id == transactional_id for append in self.undelivered)
+    # What others hear, which has to be committed
+
+    def _hear_markers(self, markers: SendMarkers) -> None:
+        said, length = self.said[key_of(markers)]
+        assert said == markers
+        assert length <= self.written_length, "markers of a decision that is not committed"
+        self.markers.append(markers)
+
+    def _hear(self, reply: Reply | BranchedReply) -> None:
+        request = self.waiting.pop(reply.request_id)
+        said, length = self.said.pop(reply.request_id, (None, 0))
+        if said == reply:
+            assert length <= self.written_length, "an answer rests on what is not committed"
+        elif reply.error_code is ErrorCode.NONE:
+            assert isinstance(request, InitProducerId)
+            assert request.transactional_id is None, "an answer that rests on nothing"
+        else:
+            assert reply.error_code in TRY_AGAIN, "an unknown outcome is told as a known one"
+        if reply.error_code is ErrorCode.NONE:
+            self._take(request, reply)
+
+    def _take(self, request: Request, reply: Reply | BranchedReply) -> None:
+        """A client goes on with the identity that it was given, if it was given any."""
+        name, producer = request.transactional_id, reply.producer
+        if isinstance(request, InitProducerId):
+            assert 0 <= producer.epoch <= LAST_EPOCH_EVER_GIVEN
+            self._give(producer, request.expected if name and request.expected else request.request_id)
+        elif isinstance(request, BeginBranched):
+            self._give(producer, request.request_id)
+        elif isinstance(request, EndBranched):
+            self._give(producer, request.owner)
+        elif isinstance(request, EndTransaction) and request.client_version >= 2:
+            self._give(producer, request.producer)
+        elif isinstance(request, OpenBranch):
+            self._give(producer, request.request_id)
+            self.branches.setdefault(name, []).append(producer)
+            return
+        else:
+            return
+        if name is not None:
+            self.identities.setdefault(name, []).append(producer)
 
     def _give(self, producer: ProducerIdentity, asked_by: object) -> None:
         known = self.given_to.setdefault(producer, asked_by)
@@ -455,12 +550,14 @@ class CoordinatorWorld:
 
     def settle(self) -> None:
         """Let everything that is under way come to its end."""
+        self.refusal, self.fails_next = ErrorCode.NONE, False
         if not self.is_led:
             self.lead()
+        self.load_again()
         for _ in range(1000):
             decided = [name for name, snapshot in self.log.state.items() if snapshot.state in DECIDED]
             if self.unwritten:
-                self.write(0)
+                self.write()
             elif self.undelivered:
                 self.deliver(0)
             elif self.wanted_blocks:
@@ -478,7 +575,7 @@ class CoordinatorWorld:
         if places:
             self.report(places[-1])
         if not self.unwritten:
-            self.tick(self.config.transaction_completion_log_delay_ms)
+            self.tick(self.config.transaction_completion_log_delay_ms or self.config.request_hold_ms)
 
     def check_quiet(self) -> None:
         """With nothing under way, the coordinator knows what the log says, and nothing else."""

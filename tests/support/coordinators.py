@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 
+import msgspec
+
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
     AddPartitions,
+    AppendFailed,
+    AppendTransitions,
     BeginBranched,
     BranchedReply,
+    Committed,
     Effect,
     EndBranched,
     EndTransaction,
     Event,
     InitProducerId,
-    LogTransition,
     MarkersWritten,
     OpenBranch,
     PartitionAssigned,
@@ -26,8 +30,6 @@ from eagleray.broker.transactions.events import (
     RequestProducerIds,
     SendMarkers,
     Tick,
-    TransitionLost,
-    TransitionsLogged,
 )
 from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
 from eagleray.broker.transactions.snapshot import Snapshot
@@ -59,8 +61,19 @@ def snapshot(state: TransactionState, **fields: object) -> Snapshot:
     return Snapshot(state=state, **(plausible | fields))
 
 
+class Transition(msgspec.Struct, frozen=True):
+    """What one turn has appended of one transactional id."""
+
+    append: AppendTransitions
+    transactional_id: str
+    snapshot: Snapshot | None
+
+
 class CoordinatorDriver:
-    """Feeds a coordinator and performs its effects when told to, one at a time or until nothing is left to do."""
+    """Feeds a coordinator and performs its effects when told to, one at a time or until nothing is left to do.
+
+    `appends` are in the log that this coordinator leads, and not yet committed.
+    """
 
     def __init__(
         self,
@@ -74,11 +87,15 @@ class CoordinatorDriver:
         self.config = config or CoordinatorConfig(
             transaction_state_log_num_partitions=log_partitions, transaction_completion_log_delay_ms=0
         )
-        self.coordinator = TransactionCoordinator(self.config)
+        self.refusal = ErrorCode.NONE
+        """What the log says before anything is appended."""
+        self.coordinator = TransactionCoordinator(self.config, lambda partition, epoch: self.refusal)
         self.now_ms = 0
         self.coordinator_epoch = 1
-        self.records: list[tuple[bytes, bytes | None]] = []
-        self.appends: deque[LogTransition] = deque()
+        self.records: list[tuple[bytes, bytes | None]] = [
+            (encode_key(name), encode_value(snapshot)) for name, snapshot in (loaded or {}).items()
+        ]
+        self.appends: deque[AppendTransitions] = deque()
         self.markers: deque[SendMarkers] = deque()
         self.written: list[SendMarkers] = []
         self.replies: dict[int, Reply | BranchedReply] = {}
@@ -92,10 +109,11 @@ class CoordinatorDriver:
 
     # Telling it something
 
-    def send(self, event: Event) -> list[Effect]:
-        effects = self.coordinator.handle(event, self.now_ms)
+    def send(self, *events: Event) -> list[Effect]:
+        """Tell it what happened in one turn."""
+        effects = self.coordinator.handle_all(events, self.now_ms)
         for effect in effects:
-            if isinstance(effect, LogTransition):
+            if isinstance(effect, AppendTransitions):
                 self.appends.append(effect)
             elif isinstance(effect, SendMarkers):
                 self.markers.append(effect)
@@ -173,19 +191,25 @@ class CoordinatorDriver:
 
     # Doing what it asks for
 
-    def append(self) -> LogTransition:
-        """Let the oldest append succeed."""
+    def append(self) -> Transition:
+        """Let the oldest append be committed; return the last of its transitions."""
         append = self.appends.popleft()
-        value = None if append.snapshot is None else encode_value(append.snapshot)
-        self.records.append((encode_key(append.transactional_id), value))
-        self.send(TransitionsLogged((append.transactional_id,), append.coordinator_epoch))
-        return append
+        for transactional_id, snapshot in append.transitions:
+            value = None if snapshot is None else encode_value(snapshot)
+            self.records.append((encode_key(transactional_id), value))
+        self.send(Committed(append.log_partition, append.coordinator_epoch, append.position))
+        return Transition(append, *append.transitions[-1])
 
-    def lose(self, error_code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> LogTransition:
-        """Let the oldest append fail."""
-        append = self.appends.popleft()
-        self.send(TransitionLost(append.transactional_id, append.coordinator_epoch, error_code))
-        return append
+    def lose(self) -> None:
+        """Let the log fail to take what it was just given; what it has taken before is committed, and loaded again."""
+        lost = self.appends.pop()
+        self.send(AppendFailed(lost.log_partition, lost.coordinator_epoch))
+        for append in self.appends:
+            for transactional_id, snapshot in append.transitions:
+                value = None if snapshot is None else encode_value(snapshot)
+                self.records.append((encode_key(transactional_id), value))
+        self.appends.clear()
+        self.send(PartitionLoaded(lost.log_partition, lost.coordinator_epoch, self.logged()))
 
     def write_markers(self) -> SendMarkers:
         """Let the oldest markers be written everywhere."""

@@ -184,10 +184,10 @@ class SimulatedMachine:
         if partition == OFFSETS and groups is not None:
             shard = groups._machine._shards.by_partition.get(partition.partition)
         elif partition == TRANSACTIONS and transactions is not None:
-            shard = transactions._machine._table.shards.get(partition.partition)
+            shard = transactions._machine._runtime.shards.get(partition.partition)
         if shard is None:
             return None
-        epoch: int = shard.epoch if partition == OFFSETS else shard.coordinator_epoch
+        epoch: int = shard.epoch
         return epoch if shard.is_loaded else -1
 
     # Life and death

@@ -8,7 +8,7 @@ import msgspec
 from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import LogError, PartitionLog
+from eagleray.broker.log import LogDamaged, LogError, PartitionLog
 from eagleray.broker.log.segment import Segment
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.records import RecordBatch, scan_batches
@@ -234,7 +234,11 @@ def is_damaged(log: PartitionLog) -> bool:
     """Whether a log holds what was never written to it, or lacks the end of a segment."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        scan = scan_batches(log.read_for_replica(offset, max_bytes=READ_BYTES))
+        try:
+            scan = scan_batches(log.read_for_replica(offset, max_bytes=READ_BYTES))
+        except LogDamaged:
+            # What a disk was said to have flushed is gone, and no batch begins where the index of the segment says.
+            return True
         if not scan.batches:
             return True
         offset = scan.batches[-1].header.next_offset

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from eagleray.actors import internal_topic
 from eagleray.actors.internal_topic import InternalTopic
 from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.log import LogConfig, PartitionLog
@@ -200,3 +201,31 @@ def test_whoever_asked_before_a_partition_was_lost_is_not_answered_when_the_leas
         return told
 
     assert asyncio.run(lose()) == [[], [("resigned", 0, 1), "question"]]
+
+
+def test_partition_is_loaded_again_once_all_that_it_holds_is_replicated(leader, monkeypatch):
+    monkeypatch.setattr(internal_topic, "_RETRY_S", 0)
+    monkeypatch.setattr(internal_topic, "_REPLICATED_S", 0)
+    replicated(leader)
+
+    async def until(is_so):
+        while not is_so():
+            await asyncio.sleep(0)
+
+    async def load_again():
+        coordinator = Coordinator(leader, held_lease())
+        await until(lambda: len(coordinator.posted) == 2)
+        told = [coordinator.told()]
+        write(leader.log, 1)
+        coordinator.topic.load_again(0, 1)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        told.append(coordinator.told())
+        for node_id, push in pushes_in(leader.appended(NOW_MS)).items():
+            leader.push_answered(has_all(push, node_id), NOW_MS)
+        await until(lambda: coordinator.posted)
+        told.append(coordinator.told())
+        coordinator.topic.close()
+        return told
+
+    assert asyncio.run(load_again()) == [[("assigned", 0, 1), ("loaded", 0, 1, 2)], [], [("loaded", 0, 1, 3)]]

@@ -3,7 +3,7 @@
 import pytest
 
 from eagleray.broker.identities import ProducerIdentity
-from eagleray.broker.transactions.events import AddPartitions
+from eagleray.broker.transactions.events import AddPartitions, EndTransaction
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
 from tests.support.coordinators import ORDERS_0, ORDERS_1, TRANSACTIONAL_ID, CoordinatorDriver
@@ -91,7 +91,6 @@ def test_the_next_transaction_waits_for_the_markers_of_the_last(driver: Coordina
     request_id = driver.add(producer, ORDERS_1)
     assert request_id not in driver.replies
     driver.write_markers()
-    driver.append()
 
     assert request_id not in driver.replies, "the log has to have it first"
     driver.append()
@@ -114,17 +113,54 @@ def test_leaders_learn_of_each_partition_by_itself(driver: CoordinatorDriver):
     assert not driver.appends, "to look adds nothing"
 
 
-def test_a_partition_that_is_in_is_verified_while_another_is_being_added(driver: CoordinatorDriver):
+def test_a_verification_waits_for_all_that_was_appended_before_it(driver: CoordinatorDriver):
     producer = driver.initialized()
     driver.begun(producer)
     driver.add(producer, ORDERS_1)
 
-    known, unknown = driver.add(producer, verify_only=True), driver.add(producer, ORDERS_1, verify_only=True)
+    known, added = driver.add(producer, verify_only=True), driver.add(producer, ORDERS_1, verify_only=True)
 
-    assert driver.reply_to(known).partition_errors == (ErrorCode.NONE,)
-    assert unknown not in driver.replies
+    assert {known, added}.isdisjoint(driver.replies)
     driver.append()
-    assert driver.reply_to(unknown).partition_errors == (ErrorCode.NONE,)
+    assert driver.reply_to(known).partition_errors == (ErrorCode.NONE,)
+    assert driver.reply_to(added).partition_errors == (ErrorCode.NONE,)
+
+
+def test_what_is_asked_in_one_turn_builds_on_what_was_asked_before(driver: CoordinatorDriver):
+    producer = driver.initialized()
+
+    driver.send(
+        AddPartitions(91, TRANSACTIONAL_ID, producer, (ORDERS_0,)),
+        AddPartitions(92, TRANSACTIONAL_ID, producer, (ORDERS_1,)),
+        EndTransaction(93, TRANSACTIONAL_ID, producer, commit=True),
+    )
+
+    [append] = driver.appends
+    [(_, begun), (_, decided)] = append.transitions
+    assert begun.state is TransactionState.ONGOING
+    assert begun.partitions == {ORDERS_0, ORDERS_1}, "what joins takes the place of what was there before"
+    assert decided.state is TransactionState.PREPARE_COMMIT
+    assert not driver.markers
+    driver.append()
+    assert [driver.error_of(request_id) for request_id in (91, 92, 93)] == [ErrorCode.NONE] * 3
+    assert len(driver.markers) == 1
+
+
+def test_a_log_that_refuses_changes_nothing(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+    before = driver.current()
+    driver.refusal = ErrorCode.NOT_COORDINATOR
+
+    refused = [driver.add(producer, ORDERS_1), driver.end(producer), driver.init(), driver.init("unheard-of")]
+
+    assert {driver.error_of(request_id) for request_id in refused} == {ErrorCode.NOT_COORDINATOR}
+    assert driver.error_of(driver.add(producer)) is ErrorCode.NONE, "it is in already, and needs no record"
+    assert not driver.appends
+    assert driver.current() == before
+    assert [transaction.transactional_id for transaction in driver.coordinator] == [TRANSACTIONAL_ID]
+    driver.refusal = ErrorCode.NONE
+    driver.ended(producer)
 
 
 def test_after_the_end_nothing_verifies(driver: CoordinatorDriver):

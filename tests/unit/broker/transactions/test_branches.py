@@ -5,7 +5,14 @@ import pytest
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity
 from eagleray.broker.transactions.branching import Branching
 from eagleray.broker.transactions.config import CoordinatorConfig
-from eagleray.broker.transactions.events import BranchedReply, BranchMarkers, SendMarkers
+from eagleray.broker.transactions.events import (
+    AddPartitions,
+    BranchedReply,
+    BranchMarkers,
+    EndBranched,
+    OpenBranch,
+    SendMarkers,
+)
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
 from tests.support.coordinators import ORDERS_0, ORDERS_1, TRANSACTIONAL_ID, CoordinatorDriver, snapshot
@@ -141,7 +148,7 @@ def test_each_branch_has_a_producer_id_of_its_own_which_is_logged_before_it_is_t
 
     branch = driver.reply_to(request_id).producer
     assert branch == ProducerIdentity(101, 0)
-    assert append.snapshot.state is TransactionState.ONGOING
+    assert append.transitions[0][1].state is TransactionState.ONGOING
     assert list(driver.logged()[TRANSACTIONAL_ID].branching.branches) == [101]
     assert driver.opened(owner) == ProducerIdentity(102, 0)
 
@@ -268,39 +275,40 @@ def test_a_late_batch_joins_nothing(driver, commit, is_complete):
     assert not driver.appends
 
 
-def test_all_that_wait_join_by_one_record(driver):
+def test_all_that_come_in_one_turn_join_by_one_record(driver):
     owner = driver.owned()
-    opening = [driver.open_branch(owner) for _ in range(50)]
-    assert len(driver.appends) == 1
+    opening = range(1000, 1050)
+    driver.send(*(OpenBranch(request_id, TRANSACTIONAL_ID, owner) for request_id in opening))
+    assert [len(append.transitions) for append in driver.appends] == [1]
     driver.append()
-    assert len(driver.appends) == 1
-    driver.append()
-    assert not driver.appends
     branches = [driver.reply_to(request_id).producer for request_id in opening]
     assert len(set(branches)) == 50
 
-    adding = [driver.add(branch, ORDERS_0, version=2) for branch in branches]
-    adding.append(driver.add(owner, ORDERS_1, version=2))
-    ended = driver.end_branched(owner, *branches)
+    adding = range(2000, 2050)
+    driver.send(
+        *(
+            AddPartitions(request_id, TRANSACTIONAL_ID, branch, (ORDERS_0,), 2)
+            for request_id, branch in zip(adding, branches, strict=True)
+        ),
+        AddPartitions(2050, TRANSACTIONAL_ID, owner, (ORDERS_1,), 2),
+        EndBranched(2051, TRANSACTIONAL_ID, owner, True, tuple(branches)),
+    )
+    assert [len(append.transitions) for append in driver.appends] == [2]
+    assert {*adding, 2050, 2051}.isdisjoint(driver.replies)
     driver.append()
-    driver.append()
-    assert {driver.error_of(request_id) for request_id in adding} == {ErrorCode.NONE}
-    assert ended not in driver.replies
-    driver.append()
-    assert driver.error_of(ended) is ErrorCode.NONE
+    assert {driver.error_of(request_id) for request_id in (*adding, 2050, 2051)} == {ErrorCode.NONE}
     assert len(endings(driver.markers[0])) == 51
 
 
-def test_those_who_wait_together_are_sent_back_together(driver):
+def test_a_failed_append_sends_back_all_who_wait_for_the_partition(driver):
     owner = driver.owned()
     first = driver.open_branch(owner)
     others = [driver.open_branch(owner) for _ in range(3)]
-    driver.append()
     driver.lose()
 
-    assert driver.error_of(first) is ErrorCode.NONE
-    assert {driver.error_of(request_id) for request_id in others} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    assert len(driver.current().branching.branches) == 1
+    refused = {driver.error_of(request_id) for request_id in (first, *others)}
+    assert refused == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert len(driver.current().branching.branches) == 3, "what the log had taken before is there"
 
 
 # The decision

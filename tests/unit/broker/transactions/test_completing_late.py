@@ -50,8 +50,9 @@ def test_the_next_transaction_begins_as_soon_as_the_markers_are_written(driver: 
 
     driver.write_markers()
     (append,) = driver.appends
-    assert append.snapshot.state is TransactionState.ONGOING
-    assert append.snapshot.partitions == {ORDERS_1}
+    [(_, begun)] = append.transitions
+    assert begun.state is TransactionState.ONGOING
+    assert begun.partitions == {ORDERS_1}
     driver.settle()
 
     assert driver.error_of(waiting) is ErrorCode.NONE
@@ -107,16 +108,37 @@ def test_a_repeated_commit_is_answered_as_the_first_time(driver: CoordinatorDriv
     assert driver.ended(producer, version=2) == raised
 
 
-def test_a_beginning_that_does_not_reach_the_log_leaves_the_end_to_be_logged(driver: CoordinatorDriver):
+def test_a_beginning_that_the_log_refuses_leaves_the_end_to_be_logged(driver: CoordinatorDriver):
     producer = driver.initialized()
     driver.begun(producer)
     driver.ended(producer)
+    driver.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
     refused = driver.add(producer)
-    driver.tick(DELAY_MS)
-    driver.lose()
     assert driver.error_of(refused) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    driver.tick(DELAY_MS)
+    assert not driver.appends
+    driver.refusal = ErrorCode.NONE
 
-    driver.tick()
+    driver.tick(DELAY_MS)
+    driver.settle()
+
+    assert driver.logged()[TRANSACTIONAL_ID].state is TransactionState.COMPLETE_COMMIT
+
+
+def test_after_a_failed_append_the_markers_of_an_end_that_the_log_never_heard_of_are_written_again(
+    driver: CoordinatorDriver,
+):
+    producer = driver.initialized()
+    driver.begun(producer)
+    driver.ended(producer)
+    lost = driver.add(producer)
+    driver.lose()
+    assert driver.error_of(lost) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert driver.current().state is TransactionState.PREPARE_COMMIT
+
+    driver.settle()
+    assert driver.written[0].partitions == driver.written[1].partitions
+    driver.tick(DELAY_MS)
     driver.settle()
 
     assert driver.logged()[TRANSACTIONAL_ID].state is TransactionState.COMPLETE_COMMIT

@@ -111,8 +111,8 @@ def test_an_abort_of_nothing_needs_no_markers(driver: CoordinatorDriver):
     request_id = driver.end(producer, commit=False, version=2)
     driver.append()
     assert driver.reply_to(request_id).producer.epoch == producer.epoch + 1
-    driver.append()
 
+    assert not driver.appends
     assert not driver.markers
     assert driver.current().state is TransactionState.COMPLETE_ABORT
     assert driver.current().start_ms == 500

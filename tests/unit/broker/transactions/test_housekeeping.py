@@ -1,4 +1,4 @@
-"""What happens because time has passed: timeouts, failed fences, expiry."""
+"""What happens because time has passed: timeouts, expiry, and what the log did not take."""
 
 import pytest
 
@@ -100,86 +100,65 @@ def test_a_loaded_transaction_goes_on_with_its_old_timer():
     assert driver.append().snapshot.state is TransactionState.PREPARE_ABORT
 
 
-# A fence that did not reach the log
+# A log that does not take it
 
 
-def failed_fence(driver: CoordinatorDriver) -> ProducerIdentity:
+def test_a_timeout_waits_until_the_log_takes_the_abort(driver: CoordinatorDriver):
     producer = driver.initialized()
     driver.begun(producer)
+    driver.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
     driver.tick(TIMEOUT_MS + 1)
-    driver.lose()
-    return producer
-
-
-def test_after_a_failed_fence_the_zombie_stays_fenced(driver: CoordinatorDriver):
-    zombie = failed_fence(driver)
-
-    requests = [
-        driver.add(zombie),
-        driver.add(zombie, verify_only=True),
-        driver.add(zombie, ORDERS_1),
-        driver.end(zombie),
-        driver.end(zombie, commit=False),
-        driver.end(zombie, version=2),
-        driver.init(expected=zombie),
-    ]
-
-    assert {driver.error_of(request_id) for request_id in requests} == {ErrorCode.PRODUCER_FENCED}
-    assert driver.current() == driver.logged()[TRANSACTIONAL_ID], "while the log knows nothing of it"
-
-
-def test_a_second_attempt_does_not_raise_the_epoch_again(driver: CoordinatorDriver):
-    zombie = failed_fence(driver)
-    for _ in range(3):
-        driver.tick(1000)
-        assert driver.lose().snapshot.producer_epoch == zombie.epoch + 1
+    assert not driver.appends
+    assert driver.current() == driver.logged()[TRANSACTIONAL_ID]
+    driver.refusal = ErrorCode.NONE
 
     driver.tick(1000)
     driver.settle()
 
     assert driver.current().state is TransactionState.COMPLETE_ABORT
-    assert driver.current().producer_epoch == zombie.epoch + 1
-    assert driver.initialized().epoch == zombie.epoch + 2
+    assert driver.current().producer_epoch == producer.epoch + 1
 
 
-def test_a_failed_fence_is_tried_again_even_if_nothing_has_timed_out(driver: CoordinatorDriver):
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_lost_abort_fences_nobody(driver: CoordinatorDriver, version: int):
+    producer = driver.initialized()
+    driver.begun(producer, version=version)
+    driver.tick(TIMEOUT_MS + 1)
+    driver.lose()
+    assert driver.current() == driver.logged()[TRANSACTIONAL_ID]
+
+    driver.ended(producer, version=version)
+
+    assert driver.current().state is TransactionState.COMPLETE_COMMIT
+
+
+def test_an_abort_that_was_lost_does_not_raise_the_epoch_twice(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+    driver.tick(TIMEOUT_MS + 1)
+    for _ in range(3):
+        driver.lose()
+        driver.tick(1000)
+
+    driver.settle()
+
+    assert driver.current().state is TransactionState.COMPLETE_ABORT
+    assert driver.current().producer_epoch == producer.epoch + 1
+    assert driver.initialized().epoch == producer.epoch + 2
+
+
+def test_a_successor_whose_fence_was_lost_gets_through_when_it_asks_again(driver: CoordinatorDriver):
     zombie = driver.initialized()
     driver.begun(zombie)
     request_id = driver.init()
     driver.lose()
     assert driver.error_of(request_id) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    driver.tick(1000)
-    driver.settle()
-
-    assert driver.current().state is TransactionState.COMPLETE_ABORT
-
-
-def test_after_a_failed_fence_the_successor_gets_through(driver: CoordinatorDriver):
-    zombie = failed_fence(driver)
-
     successor = driver.initialized()
 
     assert successor.epoch == zombie.epoch + 2
     driver.begun(successor)
-
-
-def test_once_the_fence_is_logged_the_failure_is_forgotten(driver: CoordinatorDriver):
-    failed_fence(driver)
-    successor = driver.initialized()
-    driver.begun(successor)
     driver.ended(successor)
-
-    assert driver.current().state is TransactionState.COMPLETE_COMMIT
-
-
-def test_in_version_2_a_lost_abort_fences_nobody(driver: CoordinatorDriver):
-    producer = driver.initialized()
-    driver.begun(producer, version=2)
-    driver.tick(TIMEOUT_MS + 1)
-    driver.lose()
-
-    assert driver.ended(producer, version=2).epoch == producer.epoch + 1
     assert driver.current().state is TransactionState.COMPLETE_COMMIT
 
 
@@ -192,40 +171,52 @@ def test_a_lost_abort_that_the_producer_asked_for_itself_does_not_fence_it(drive
     assert driver.initialized(expected=producer).epoch == producer.epoch + 1
 
 
-# A completion that did not reach the log
-
-
-def test_a_lost_completion_is_logged_again_at_the_next_tick(driver: CoordinatorDriver):
+def test_a_completion_that_the_log_refuses_is_logged_later(driver: CoordinatorDriver):
     producer = driver.initialized()
     driver.begun(producer)
     driver.end(producer)
     driver.append()
+    driver.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
     markers = driver.write_markers()
-    driver.lose()
     assert not driver.appends, "not in a hot loop"
-
     driver.report(markers)
     assert not driver.appends, "a late second report changes nothing"
-    driver.tick()
+    driver.refusal = ErrorCode.NONE
+
+    driver.tick(driver.config.request_hold_ms)
     driver.settle()
 
     assert driver.logged()[TRANSACTIONAL_ID].state is TransactionState.COMPLETE_COMMIT
 
 
-def test_nobody_waits_for_a_completion_that_is_lost(driver: CoordinatorDriver):
+def test_a_lost_completion_has_the_markers_written_again(driver: CoordinatorDriver):
     producer = driver.initialized()
     driver.begun(producer)
     driver.end(producer)
     driver.append()
     driver.write_markers()
-    waiting = driver.add(producer)
-    assert waiting not in driver.replies
-
     driver.lose()
+    assert driver.current().state is TransactionState.PREPARE_COMMIT
+
     driver.settle()
 
-    assert driver.error_of(waiting) is ErrorCode.NONE
-    assert driver.logged()[TRANSACTIONAL_ID].state is TransactionState.ONGOING
+    assert len(driver.written) == 2
+    assert driver.logged()[TRANSACTIONAL_ID].state is TransactionState.COMPLETE_COMMIT
+
+
+def test_who_waits_for_markers_is_told_when_the_log_refuses_what_follows_them(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+    driver.end(producer)
+    driver.append()
+    waiting = driver.add(producer)
+    driver.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    driver.write_markers()
+
+    assert driver.error_of(waiting) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    driver.refusal = ErrorCode.NONE
+    driver.begun(producer)
 
 
 # Expiry
@@ -303,7 +294,7 @@ def test_each_tick_looks_through_one_partition_of_the_log():
     driver.settle()
 
     driver.now_ms = 2 * WEEK_MS
-    counts = [len(driver.tick()) for _ in range(4)]
+    counts = [sum(len(append.transitions) for append in driver.tick()) for _ in range(4)]
 
     assert sum(counts) == len(ids)
     assert all(counts[:3])

@@ -7,14 +7,14 @@ from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
+    AppendFailed,
+    Committed,
     MarkersForgotten,
     MarkersWritten,
     PartitionAssigned,
     PartitionLoaded,
     PartitionResigned,
     ProducerIdsReceived,
-    TransitionLost,
-    TransitionsLogged,
 )
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
@@ -189,19 +189,19 @@ def test_time_passes_quietly_over_what_has_gone():
 # What comes too late
 
 
-def test_an_answer_of_the_log_from_before_a_change_of_epoch_is_not_taken_for_a_newer_one():
+def test_a_commit_of_an_earlier_epoch_is_not_taken_for_a_newer_one():
     driver = with_transaction(TransactionState.EMPTY)
     driver.add(SOMEBODY)
-    driver.appends.clear()
+    earlier = driver.appends.popleft()
     driver.send(PartitionAssigned(0, 2))
     driver.send(PartitionLoaded(0, 2, {TRANSACTIONAL_ID: snapshot(TransactionState.ONGOING)}))
     request_id = driver.end(SOMEBODY)
 
-    driver.send(TransitionsLogged((TRANSACTIONAL_ID,), 1))
-    driver.send(TransitionLost(TRANSACTIONAL_ID, 1, ErrorCode.NOT_COORDINATOR))
+    driver.send(Committed(0, 1, driver.appends[0].position))
+    driver.send(AppendFailed(0, 1))
+    driver.send(Committed(0, 2, earlier.position))
 
     assert request_id not in driver.replies
-    assert driver.current().state is TransactionState.ONGOING
     driver.append()
     assert driver.error_of(request_id) is ErrorCode.NONE
 
@@ -209,8 +209,9 @@ def test_an_answer_of_the_log_from_before_a_change_of_epoch_is_not_taken_for_a_n
 def test_answers_that_nobody_waits_for_change_nothing():
     driver = with_transaction(TransactionState.ONGOING)
 
-    assert driver.send(TransitionsLogged((TRANSACTIONAL_ID,), 1)) == []
-    assert driver.send(TransitionLost("unheard-of", 1, ErrorCode.NOT_COORDINATOR)) == []
+    assert driver.send(Committed(0, 1, 1)) == []
+    assert driver.send(Committed(7, 1, 1)) == []
+    assert driver.send(AppendFailed(7, 1)) == []
     assert driver.send(MarkersWritten(TRANSACTIONAL_ID, 0, 1, 1)) == []
     assert driver.send(MarkersWritten("unheard-of", 0, 1, 1)) == []
 
@@ -266,20 +267,36 @@ def test_when_the_writer_of_markers_has_forgotten_everything_it_is_asked_again()
         for name, state in (
             ("decided", TransactionState.PREPARE_COMMIT),
             ("reported", TransactionState.PREPARE_ABORT),
-            ("unfinished", TransactionState.PREPARE_ABORT),
             ("ongoing", TransactionState.ONGOING),
             ("complete", TransactionState.COMPLETE_COMMIT),
         )
     }
     driver = CoordinatorDriver(loaded=loaded)
     by_name = {markers.transactional_id: markers for markers in driver.markers}
-    driver.report(by_name["unfinished"])
-    driver.lose()
     driver.report(by_name["reported"])
 
-    effects = driver.send(MarkersForgotten())
+    assert driver.send(MarkersForgotten()) == [], "nothing is said before the log is committed"
+    driver.markers.clear()
+    driver.append()
 
-    assert effects == [by_name["decided"]], "the very same request, and no other"
+    assert [*driver.markers] == [by_name["decided"]], "the very same request, and no other"
+
+
+# What the log did not take
+
+
+def test_after_a_failed_append_the_partition_is_loaded_again_at_its_epoch():
+    driver = with_transaction(TransactionState.ONGOING)
+    lost = driver.end(SOMEBODY)
+
+    driver.send(AppendFailed(0, 1))
+
+    assert driver.error_of(lost) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert driver.error_of(driver.end(SOMEBODY)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    driver.send(Committed(0, 1, driver.appends.popleft().position))
+    assert not driver.markers, "of a decision that is not there"
+    driver.send(PartitionLoaded(0, 1, {TRANSACTIONAL_ID: snapshot(TransactionState.ONGOING)}))
+    driver.ended(SOMEBODY, commit=False)
 
 
 def test_a_coordinator_begins_with_nothing():

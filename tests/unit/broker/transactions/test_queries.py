@@ -7,6 +7,7 @@ from eagleray.broker.transactions.branching import Branch, Branching
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
+    Committed,
     DescribeTransaction,
     InitProducerId,
     ListTransactions,
@@ -95,14 +96,17 @@ def test_why_a_transaction_is_not_described(transactional_id, machine, error_cod
     assert described(transactional_id, machine) == TransactionDescribed(9, error_code)
 
 
-def test_an_id_that_is_not_in_the_log_yet_is_unknown():
+def test_what_is_not_committed_yet_is_told_once_it_is():
     machine = coordinator()
     machine.handle(ProducerIdsReceived(100, 10), NOW_MS)
-    machine.handle(InitProducerId(1, "new"), NOW_MS)
+    [append] = machine.handle(InitProducerId(1, "new"), NOW_MS)
 
-    assert described("new", machine).error_code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    [answer] = machine.handle(ListTransactions(9), NOW_MS)
-    assert "new" not in {each.transactional_id for each in answer.transactions}
+    assert machine.handle(DescribeTransaction(8, "new"), NOW_MS) == []
+    assert machine.handle(ListTransactions(9), NOW_MS) == []
+    _, description, answer = machine.handle(Committed(0, 1, append.position), NOW_MS)
+
+    assert description.transaction.transactional_id == "new"
+    assert "new" in {each.transactional_id for each in answer.transactions}
 
 
 def test_everything_is_listed():

@@ -39,28 +39,20 @@ def test_a_transaction_takes_no_other_way(before: TransactionState, after: Trans
     transaction = Transaction("t", TransactionShard(0, 1), snapshot(before))
 
     if (before.name, after.name) in allowed_ways():
-        transaction.prepare(snapshot(after), None)
-        assert transaction.current.state is before
-        assert transaction.complete().state is after
+        transaction.change_to(snapshot(after))
+        assert transaction.current.state is after
     else:
         with pytest.raises(AssertionError, match="no way"):
-            transaction.prepare(snapshot(after), None)
-
-
-def test_only_one_transition_at_a_time():
-    transaction = Transaction("t", TransactionShard(0, 1), snapshot(TransactionState.EMPTY))
-    transaction.prepare(snapshot(TransactionState.ONGOING), None)
-
-    with pytest.raises(AssertionError, match="two transitions"):
-        transaction.prepare(snapshot(TransactionState.ONGOING), None)
+            transaction.change_to(snapshot(after))
+        assert transaction.current.state is before
 
 
 def test_an_epoch_never_falls():
     transaction = Transaction("t", TransactionShard(0, 1), snapshot(TransactionState.EMPTY, producer_epoch=5))
 
     with pytest.raises(AssertionError, match="never falls"):
-        transaction.prepare(snapshot(TransactionState.EMPTY, producer_epoch=4), None)
-    transaction.prepare(snapshot(TransactionState.EMPTY, producer_id=8, producer_epoch=0), None)
+        transaction.change_to(snapshot(TransactionState.EMPTY, producer_epoch=4))
+    transaction.change_to(snapshot(TransactionState.EMPTY, producer_id=8, producer_epoch=0))
 
 
 def test_the_numbers_are_those_of_the_log():
