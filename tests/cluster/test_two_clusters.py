@@ -6,6 +6,7 @@ import pytest
 
 import eagleray
 from eagleray.actors.lanes import direct
+from eagleray.actors.lanes.turn import Turn
 from eagleray.client.errors import ClusterNotFound
 from tests.support.clusters import admin_of, check, fresh
 
@@ -44,11 +45,12 @@ def test_unknown_cluster_is_not_found(separate):
         eagleray.connect(fresh("nobody"))
 
 
-def test_nodes_refuse_whoever_has_the_token_of_another_cluster(separate, colocated):
+def test_nodes_refuse_a_client_with_the_token_of_another_cluster(separate, colocated):
     (node, *_) = separate.nodes()
 
     async def try_to_connect():
-        await direct.connect(node["host"], node["port"], colocated._peers._token, node_id=node["node_id"], timeout_s=10)
+        turn, token = Turn(asyncio.get_running_loop()), colocated._peers._token
+        await direct.connect(node["host"], node["port"], token, turn, node_id=node["node_id"], timeout_s=10)
 
     with pytest.raises(ConnectionError):
         asyncio.run(try_to_connect())

@@ -17,6 +17,7 @@ FIRST_SEEDS = {
     "follower that forgets to truncate": 9,
     "follower that trusts its tail": 57,
     "lease that never ends": 176,
+    "election outside of the in-sync set": 300,
     "high watermark without the proposed set": 29,
     "controller that ignores losses": 10,
     "answers of another life": 10,
