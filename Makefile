@@ -43,7 +43,7 @@ RUN_TESTS = $(BIN)/python scripts/run_tests.py --workers $(WORKERS) --basetemp $
 test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
 	@$(WITH_JAVA) $(RUN_TESTS) -- $(ARGS)
 
-test-quick: $(VENV)/.installed ## Run in two minutes the tests that need no Ray and no Java, which is what one does while editing
+test-quick: $(VENV)/.installed ## Run in some three minutes the tests that need no Ray and no Java, which is what one does while editing
 	@$(RUN_TESTS) --quick
 
 explore: SECONDS := $(if $(filter file,$(origin SECONDS)),600,$(SECONDS))
