@@ -79,7 +79,7 @@ def started_by_ray() -> str | None:
 def running_here() -> tuple[str, ...]:
     """The Ray clusters with a node on this machine that this user has started, by the addresses of their heads.
 
-    Those of others are not for us: whoever asks a Ray cluster shows it the token of this user.
+    Those of others are not for us: a program that asks a Ray cluster shows it the token of this user.
     """
     return tuple(sorted({_address_of(pid) for pid in os.listdir("/proc") if pid.isdecimal()} - {""}))
 

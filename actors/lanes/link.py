@@ -64,7 +64,7 @@ class Link:
         session: int,
         send: Callable[[list[Message]], None],
         *,
-        timeout_s: float | None,
+        timeout_s: float,
     ) -> None:
         self._turn = turn
         self._loop = turn.loop
@@ -133,18 +133,17 @@ class Link:
         if self.is_broken or not self._outbox:
             return
         outbox, self._outbox = self._outbox, []
-        if self._timeout_s is not None:
-            self._set_deadline(self._timeout_s)
+        self._set_deadline()
         self._send(outbox)
 
-    def _set_deadline(self, timeout_s: float) -> None:
+    def _set_deadline(self) -> None:
         """Give all that has been asked a deadline, one for what goes out within a small part of the timeout."""
         now = self._loop.time()
         if self._deadlines and now < self._window_ends_at:
             self._deadlines[-1] = (self._deadlines[-1][0], self._next_id)
             return
-        self._window_ends_at = now + timeout_s * _SHARED
-        self._deadlines.append((self._window_ends_at + timeout_s, self._next_id))
+        self._window_ends_at = now + self._timeout_s * _SHARED
+        self._deadlines.append((self._window_ends_at + self._timeout_s, self._next_id))
 
     def received(self, replies: Sequence[Message]) -> None:
         """Hand answers to whoever asked; one that nobody waits for any more is dropped."""
@@ -167,9 +166,9 @@ class Link:
 
     @property
     def expires_at(self) -> float | None:
-        """When the oldest open question has waited for too long; None where none is open, or may wait for ever."""
+        """When the oldest open question has waited for too long; None where none is open."""
         oldest = next(iter(self._open), None)
-        if oldest is None or self._timeout_s is None:
+        if oldest is None:
             self._deadlines.clear()
             return None
         while self._deadlines and self._deadlines[0][1] <= oldest:

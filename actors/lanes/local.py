@@ -14,8 +14,9 @@ from eagleray.broker.messages import Message
 class LocalSession:
     """A session of this process with itself: the role that is asked has the question before `ask` returns.
 
-    Owns: the questions that are open. It answers in a turn of its own, however long that takes: no question gets lost
-    here, and some are meant to wait: a fetch for records, a member of a group for the others.
+    Owns: the questions that are open. The role answers when it can, never before `ask` has returned. There is no
+    timeout: no question gets lost here, and some are meant to wait: a fetch for records, a member of a group for the
+    others.
     """
 
     __slots__ = ("_is_closed", "_loop", "_next_id", "_open", "_receive")
@@ -26,9 +27,6 @@ class LocalSession:
         self._next_id = sessions.begin(self) << SESSION_SHIFT
         self._open: dict[int, OnReply[Any]] = {}
         self._is_closed = False
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     def ask(
         self,

@@ -102,7 +102,7 @@ def _run_local(load: Load, *, is_quiet: bool) -> Report:
 
 async def _measure(session: Session, load: Load, *, is_quiet: bool) -> Report:
     is_ours = await _make_topic(session, load)
-    # Names of its own: producers of others are not fenced, and what goes at the end was nobody else's.
+    # Names of its own: producers of others are not fenced, and what goes at the end was this command's.
     prefix = f"eagleray-bench-{secrets.token_hex(4)}"
     try:
         return await _measure_topic(session, load, prefix, is_quiet=is_quiet)

@@ -63,7 +63,7 @@ class ClientRuntime:
         return self.loop.call_later(delay_ms / 1000, callback)
 
     def drain_soon(self, drainable: Drainable) -> None:
-        """Let somebody send what it has gathered at the end of this turn; to be asked once a turn, by any thread."""
+        """Let a client send what it has gathered at the end of this turn; to be asked once a turn, by any thread."""
         if not self.is_on_loop():
             self.loop.call_soon_threadsafe(drainable.drain)
             return

@@ -132,7 +132,7 @@ def is_open(host, port):
 
 
 def closed_port():
-    """A port of loopback at which nobody listens, none of those that the system gives out by itself meanwhile."""
+    """A port of loopback at which no process listens, none of those that the system gives out by itself meanwhile."""
     while True:
         port = secrets.choice(BELOW_THE_SYSTEMS_PORTS)
         with socket.socket() as taken, suppress(OSError):

@@ -11,5 +11,5 @@ QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 QUICK_JAVA: Final[Mapping[str, str]] = {"JAVA_TOOL_OPTIONS": " ".join(QUICK_START)}
 """For the environment of what starts Spark, the Ray of its executors among it.
 
-Java prints that it has seen this, where nobody who runs a program with Spark sees it: its driver writes to a log.
+Java prints that it has seen this, where the user of a program with Spark does not see it: its driver writes to a log.
 """

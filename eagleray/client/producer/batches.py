@@ -43,7 +43,7 @@ class Records(Protocol):
 
 
 class PreparedRecords(Records, Protocol):
-    """Records that somebody else has gathered and laid out, to go to one partition in one batch."""
+    """Records that the application has gathered and laid out, to go to one partition in one batch."""
 
     @property
     def size_bytes(self) -> int:

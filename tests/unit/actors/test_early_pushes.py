@@ -13,9 +13,9 @@ from eagleray.broker.replication.events import Push
 from eagleray.protocol.errors import ErrorCode
 from tests.simulation.cluster.ports import MachineDisk
 from tests.support.batches import NOW_MS, data_batch
+from tests.support.gathering_peers import GatheringPeers
 from tests.support.replicas import LIVES, PARTITION, metadata
 from tests.support.timers import HandTimer
-from tests.support.turn import Turn
 
 STATE = PartitionImage(1, 1, (1, 2, 3), (1, 2, 3))
 
@@ -30,7 +30,7 @@ class Host:
         self.incarnation = LIVES[2]
         self.is_registered = True
         self.controller = SimpleNamespace(ask=lambda *question: None, ask_within=lambda *question: None)
-        self.peers = Turn()
+        self.peers = GatheringPeers()
         self.timer = HandTimer()
         self.time_ms = NOW_MS
 

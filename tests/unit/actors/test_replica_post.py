@@ -9,14 +9,14 @@ from eagleray.actors.replica_post import ReplicaPost
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.protocol.errors import ErrorCode
-from tests.support.turn import Turn
+from tests.support.gathering_peers import GatheringPeers
 
 MAX_BYTES = 100
 
 
 @pytest.fixture
 def turn():
-    return Turn()
+    return GatheringPeers()
 
 
 @pytest.fixture

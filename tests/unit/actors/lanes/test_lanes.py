@@ -312,6 +312,19 @@ def test_whoever_waits_for_a_node_that_is_gone_is_told_at_once_and_may_ask_again
     asyncio.run(scenario())
 
 
+def test_question_to_a_role_of_this_process_never_expires():
+    async def scenario():
+        async with World("local", timeout_s=0.01) as world:
+            waiting = asyncio.ensure_future(world.peers.call(NODE, Fetch, ()))
+            # The timeout of another lane would be over many times.
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+            world.service.release()
+            assert isinstance(await waiting, Fetched)
+
+    asyncio.run(scenario())
+
+
 def test_a_node_of_this_process_is_never_given_up():
     async def scenario():
         async with World("local") as world:

@@ -235,16 +235,6 @@ def test_answered_questions_leave_no_deadlines_behind(run):
     run(scenario())
 
 
-def test_link_without_a_timeout_never_expires(run):
-    async def scenario():
-        link = open_link(Sent(), timeout_s=None)
-        link.ask(lambda _: None, AllocateBlock)
-        await a_turn()
-        assert link.expires_at is None
-
-    run(scenario())
-
-
 def test_what_is_told_without_waiting_leaves_nothing_open(run):
     async def scenario():
         sent = Sent()

@@ -1,8 +1,8 @@
-"""One turn of a node's loop, as those see it who gather what they want to ask of others in it."""
+"""Peers whose turns the test ends, for what gathers in a turn what it asks of other nodes."""
 
 
-class Turn:
-    """Peers that call whoever gathers when the turn ends, and keep what goes out."""
+class GatheringPeers:
+    """Peers that call what gathers when the turn ends, and keep what goes out."""
 
     def __init__(self):
         self._sent = []
