@@ -14,7 +14,7 @@ UV_VERSION := 0.13.7
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD := .build
-SOURCES := actors benchmarks broker eagleray fuzz pipelines protocol scripts tests
+SOURCES := actors benchmarks broker docs/examples eagleray fuzz pipelines protocol scripts tests
 
 # The tests start thousands of processes, Ray and Spark most of them. Where the environment tells Python to keep no
 # bytecode, each would compile all that it imports; what is kept lies outside of the sources.
@@ -40,10 +40,11 @@ demo: setup ## Stream orders through Spark exactly once, while processes are kil
 
 RUN_TESTS = $(BIN)/python scripts/run_tests.py --workers $(WORKERS) --basetemp $(BUILD)/test-files --reports $(BUILD)/test-reports
 
-test: setup ## Run the tests; WORKERS=4 for more processes, ARGS="-k name" to choose
+test: setup ## Run the tests, with PostgreSQL where it may be installed; WORKERS=4 for more processes, ARGS="-k name" to choose
+	@$(BIN)/python scripts/ensure_java.py --state $(BUILD) --postgres
 	@$(WITH_JAVA) $(RUN_TESTS) -- $(ARGS)
 
-test-quick: $(VENV)/.installed ## Run in some three minutes the tests that need no Ray and no Java, which is what one does while editing
+test-quick: $(VENV)/.installed ## Run in some two minutes the tests that need no Ray, no Java and no whole nodes, which is what one does while editing
 	@$(RUN_TESTS) --quick
 
 explore: SECONDS := $(if $(filter file,$(origin SECONDS)),600,$(SECONDS))
@@ -60,7 +61,7 @@ test-cluster: setup ## Run the tests that set machines up with `ray up`, as root
 check: $(VENV)/.installed ## Check format, lint, types and layers
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
 	$(BIN)/ruff check $(wildcard $(SOURCES))
-	$(BIN)/mypy --explicit-package-bases --follow-imports silent scripts tests/compat/kafka_tools --exclude /test_
+	$(BIN)/mypy --explicit-package-bases --follow-imports silent scripts docs/examples tests/compat/kafka_tools --exclude /test_
 	scripts/check_installed.sh $(VENV) $(BUILD)/installed
 
 format: $(VENV)/.installed ## Format the code and repair what the linter can
@@ -90,7 +91,7 @@ bench-replication: setup ## Lose machines, and measure what replicas cost; PARTS
 torture: setup ## Kill actors and clients at random and check what is left; SECONDS=600 SEED=1 MACHINES=3
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(MACHINES),--machines $(MACHINES))
 
-simulate: $(VENV)/.installed ## Simulate clusters in which everything goes wrong; SEEDS=10000 FIRST=0, SEED=42 for one again, WORLD=quorum
+simulate: $(VENV)/.installed ## Simulate clusters in which everything goes wrong; SEEDS=10000 FIRST=0, SEED=42 for one again, WORLD=pools
 	$(BIN)/python -m tests.simulation $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST) --workers $(WORKERS))
 
 fuzz: fuzz-messages fuzz-records ## Look for bytes that break the codec; SECONDS=600 for longer

@@ -1,1 +1,1 @@
-"""Ray actors: thin shells round the machines of `eagleray.broker`."""
+"""Ray actors: thin roles round the state machines of `eagleray.broker`."""

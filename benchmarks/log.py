@@ -6,11 +6,13 @@ median round, and the spread of the ratio over the rounds.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import statistics
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -18,19 +20,24 @@ from rich.console import Console
 from rich.table import Table
 
 from eagleray.broker.filesystem import LocalFileSystem
-from eagleray.broker.log import AbortedTransaction, Appended, Isolation, LogConfig, NewMarker, PartitionLog
+from eagleray.broker.identities import LAST_EPOCH
+from eagleray.broker.log import AbortedTransaction, Appended, Isolation, LogConfig, PartitionLog
 from eagleray.broker.log.names import BOOKMARK_FILE
 from eagleray.broker.log.transaction_index import TransactionIndex
 from eagleray.protocol.records import NewRecord, build_batch, split_batches
+from tests.support.logs import end_marker
 
 ROUNDS = 7
 NOW_MS = 1_700_000_000_000
 LARGE_BATCHES = 3200
 SMALL_BATCHES = 20_000
+HUNDREDS = 1_000
 READ_BYTES = 1024 * 1024
 RECOVERY_BYTES = 1024**3
 BOOKMARKED_BATCHES = 200_000
 BATCHES_BEHIND_BOOKMARK = 1_000
+BRANCHES = 100_000
+BRANCHES_AT_ONCE = 1_000
 
 
 def main() -> None:
@@ -43,6 +50,7 @@ def main() -> None:
         console.print(lookup_table())
         console.print(recovery_table(directory))
         console.print(bookmark_table(directory))
+        console.print(producer_table(directory))
 
 
 def append_table(directory: str) -> Table:
@@ -51,9 +59,17 @@ def append_table(directory: str) -> Table:
     )
     large = [_batch(number % 10, number // 10 * 16, 16, 1000, transactional=False) for number in range(LARGE_BATCHES)]
     small = [_batch(number % 100, number // 100, 1, 120, transactional=True) for number in range(SMALL_BATCHES)]
+    hundreds = [_batch(number % 10, number // 10 * 100, 100, 150, transactional=False) for number in range(HUNDREDS)]
+    wide = [_batch(number % 10, number // 10 * 100, 100, 1000, transactional=False) for number in range(HUNDREDS)]
+    mixed = [_mixed_batch(number % 10, number // 10 * 100, 100, 1000) for number in range(HUNDREDS)]
     for name, batches, per_append in (
         ("16 KB, idempotent", large, 64),
         ("16 KB, idempotent", large, 1),
+        ("100 records of 150 B", hundreds, 64),
+        ("100 records of 150 B", hundreds, 1),
+        ("100 records of 1 KB", wide, 64),
+        ("100 records of 1 KB", wide, 1),
+        ("100 records of 0.9 to 1.1 KB", mixed, 1),
         ("200 B, transactional", small, 64),
         ("200 B, transactional", small, 1),
     ):
@@ -135,6 +151,42 @@ def bookmark_table(directory: str) -> Table:
         table.add_row("after kill -9, without a bookmark", *_measure_opening(LocalFileSystem(), copy, log.config))
         shutil.rmtree(copy)
     return table
+
+
+def producer_table(directory: str) -> Table:
+    """Show what ended branches cost, and the same ids whose markers leave them an epoch to go on in."""
+    table = Table(
+        "markers",
+        "producers known",
+        "memory, MB",
+        "bookmark, ms",
+        "opening, s",
+        title=f"{BRANCHES:,} ids that are over",
+    )
+    for name, epoch in (("with the epoch after the transaction's", 1), ("with the last epoch", LAST_EPOCH)):
+        with _log(directory) as log:
+            tracemalloc.start()
+            before = tracemalloc.get_traced_memory()[0]
+            for first in range(0, BRANCHES, BRANCHES_AT_ONCE):
+                _end_branches(log, range(first, first + BRANCHES_AT_ONCE), epoch)
+            gc.collect()
+            # The index of the segment grows in either case, and is no part of what is compared.
+            log.active_segment.write_indexes()
+            megabytes = (tracemalloc.get_traced_memory()[0] - before) / 1e6
+            tracemalloc.stop()
+            begin = time.perf_counter()
+            log.write_bookmark()
+            bookmark_ms = (time.perf_counter() - begin) * 1e3
+            opening, _, _ = _measure_opening(LocalFileSystem(), directory, log.config)
+            table.add_row(name, f"{len(log.producers):,}", f"{megabytes:.1f}", f"{bookmark_ms:.1f}", opening)
+    return table
+
+
+def _end_branches(log: PartitionLog, branches: range, epoch: int) -> None:
+    batches = [_batch(branch, 0, 1, 100, transactional=True) for branch in branches]
+    log.append(split_batches(b"".join(batches)), leader_epoch=0, now_ms=NOW_MS)
+    log.append_markers([end_marker(branch, epoch, True, 0, 2) for branch in branches], leader_epoch=0, now_ms=NOW_MS)
+    log.advance_high_watermark(log.log_end_offset)
 
 
 class RebootedFileSystem(LocalFileSystem):
@@ -242,7 +294,7 @@ def _fill_with_transactions(log: PartitionLog, *, transactions: int, abort_every
         data = _batch(producer_id, number // 100 * 10, 10, 200, transactional=True)
         (result,) = log.append(split_batches(data), leader_epoch=0, now_ms=NOW_MS)
         assert isinstance(result, Appended)
-        marker = NewMarker(producer_id, 0, number % abort_every != 0, 0)
+        marker = end_marker(producer_id, 0, number % abort_every != 0, 0)
         log.append_markers([marker], leader_epoch=0, now_ms=NOW_MS)
     log.advance_high_watermark(log.log_end_offset)
 
@@ -265,6 +317,19 @@ def _batch(producer_id: int, sequence: int, records: int, value_bytes: int, *, t
         producer_epoch=0 if producer_id >= 0 else -1,
         base_sequence=sequence,
         transactional=transactional,
+    )
+
+
+def _mixed_batch(producer_id: int, sequence: int, records: int, value_bytes: int) -> bytes:
+    """Build a batch whose records differ in size, so that each of them has to be looked at."""
+    return build_batch(
+        [
+            NewRecord(bytes(value_bytes * (90 + 7 * number % 21) // 100), timestamp=NOW_MS + number)
+            for number in range(records)
+        ],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
     )
 
 

@@ -7,21 +7,31 @@ that tears writes, fills up, forgets what was never flushed and fails to flush.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from collections.abc import Sequence
-from typing import Protocol
+from contextlib import suppress
+from typing import Final, Protocol
 
 from eagleray.protocol.records import BytesLike
 
 # The kernel takes at most this many buffers in one writev (IOV_MAX on Linux).
 MAX_BUFFERS_PER_WRITE = 1024
 
-# A number that no open file has, so that whoever uses it is told.
+# A number that no open file has, so that a use after `close` fails with EBADF.
 _NO_DESCRIPTOR = 2**31 - 1
 
 _TEMPORARY = ".tmp"
 
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
+
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a disk, or a quota, has no room for what was asked; a flush that failed so is a failed flush."""
+    return error.errno in _FULL and not isinstance(error, FlushFailed)
 
 
 class FlushFailed(OSError):
@@ -50,6 +60,12 @@ class File(Protocol):
 
     def flush(self) -> None:
         """Return once everything written is on stable storage."""
+
+    def duplicate(self) -> File:
+        """Return another handle of the same file, for another thread, which stays when this one is closed.
+
+        An error of the disk is told to one of them only.
+        """
 
     def close(self) -> None:
         """Give the file back; it is not used again."""
@@ -91,9 +107,13 @@ class LocalFile:
 
     __slots__ = ("_descriptor",)
 
-    def __init__(self, path: str) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o644)
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def open(cls, path: str) -> LocalFile:
+        """Open a file, or create it."""
+        return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644))
 
     def write(self, buffers: Sequence[BytesLike]) -> int:
         return os.writev(self._descriptor, buffers)
@@ -109,6 +129,9 @@ class LocalFile:
 
     def flush(self) -> None:
         os.fdatasync(self._descriptor)
+
+    def duplicate(self) -> File:
+        return LocalFile(os.dup(self._descriptor))
 
     def close(self) -> None:
         # The number may soon belong to another file, which a late use of this one must not touch.
@@ -127,7 +150,8 @@ def sync_file_system(path: str) -> None:
         os.close(descriptor)
 
 
-# A hint to the disk, not a promise: whoever relies on a file flushes that file as well, and learns of errors by that.
+# A hint to the disk, not a promise: a log that relies on a file flushes that file as well, and learns of errors by
+# that.
 _SYNCFS = getattr(ctypes.CDLL(None), "syncfs", None)
 
 
@@ -135,7 +159,7 @@ class LocalFileSystem:
     """The operating system's file system."""
 
     def open(self, path: str) -> File:
-        return LocalFile(path)
+        return LocalFile.open(path)
 
     def read_bytes(self, path: str) -> bytes:
         with open(path, "rb") as file:
@@ -228,5 +252,10 @@ def _write_temporary(file_system: FileSystem, path: str, data: bytes, *, flush: 
         write_fully(file, (data,), len(data))
         if flush:
             file.flush()
+    except OSError:
+        # On a disk that is full, what was written of it would take the room that the next attempt needs.
+        with suppress(OSError):
+            file_system.remove(path + _TEMPORARY)
+        raise
     finally:
         file.close()

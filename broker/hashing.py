@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from operator import mul
 
 _MODULUS = 2**32
@@ -13,8 +14,12 @@ _powers = [1]
 """31^0, 31^1, ... modulo 2^32, as many as the longest name so far has needed."""
 
 
+@lru_cache(maxsize=16_384)
 def partition_for_name(name: str, partitions: int) -> int:
-    """Return the partition of an internal topic that keeps a transactional id or a group."""
+    """Return the partition of an internal topic that keeps a transactional id or a group.
+
+    A leader asks for each transaction of a producer who coordinates it.
+    """
     signed = (java_string_hash(name) ^ _SIGN) - _SIGN
     # Java cannot negate its smallest number; Kafka takes that one as zero.
     return 0 if signed == -_SIGN else abs(signed) % partitions

@@ -1,7 +1,7 @@
-"""Regular expressions that clients bring: of topics that they subscribe to, of transactions that they look for.
+"""Regular expressions that clients send: for topics to subscribe to, and for transactions to list.
 
-The language and the matcher are RE2's, as in Kafka: a name is read once, whatever the expression, and the memory of an
-expression is bounded. Python's own matcher can be kept busy for ever by a client.
+The language and the matcher are RE2's, as in Kafka: it reads a name once, whatever the expression, and bounds the
+memory of an expression. Python's own matcher can be kept busy for ever by a client.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from typing import Final
 
 import re2
-
-__all__ = ["LONGEST_PATTERN", "BadPattern", "Pattern", "compile_pattern", "matching"]
 
 LONGEST_PATTERN: Final = 1024
 _MOST_MEMORY_BYTES: Final = 1 << 20
@@ -35,7 +33,7 @@ class Pattern:
             raise BadPattern(error.args[0].decode(errors="replace")) from None
 
     def describes(self, text: str) -> bool:
-        """Say whether a text is what the expression describes, from its first character to its last."""
+        """Whether the expression matches the whole of a text."""
         return self._matcher.fullmatch(text) is not None
 
 
@@ -47,9 +45,9 @@ def compile_pattern(pattern: str) -> Pattern:
 
 
 def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
-    """Return those names that a regular expression describes; one that cannot be used describes none, as in Kafka.
+    """Return the names that a regular expression matches; one that cannot be used matches none, as in Kafka.
 
-    A coordinator refuses such an expression when a member brings it, but may find it in a log that another one wrote.
+    A coordinator refuses such an expression when a member sends it, but may find it in a log that another one wrote.
     """
     try:
         compiled = compile_pattern(pattern)
@@ -61,7 +59,7 @@ def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
 def _make_options() -> re2.Options:
     options = re2.Options()
     options.max_mem = _MOST_MEMORY_BYTES
-    # An error goes to the client that brought the expression, not to the log of this process.
+    # An error goes to the client that sent the expression, not to the log of this process.
     options.log_errors = False
     options.never_capture = True
     return options

@@ -23,9 +23,11 @@ INT64_MAX: Final = 2**63 - 1
 SAME: Final = "same"
 NOT_IN_KAFKA: Final = "none: not in Kafka"
 
+_UNITS: Final = frozenset({"ms", "seconds", "bytes"})
+
 
 class InvalidConfig(ValueError):
-    """A setting that is unknown, is not of its type or is out of its range; the text says what to write."""
+    """A setting that is unknown, has a value of the wrong type or is out of its range; the text says what to write."""
 
 
 class Changed(enum.StrEnum):
@@ -41,33 +43,29 @@ class Setting(msgspec.Struct, frozen=True):
     """One setting, but for its name, type and default, which are those of the field that it stands beside."""
 
     meaning: str
-    """A sentence or two that say all without the name of the setting or the rows around it."""
+    """One or two sentences that can be read without the name of the setting or the rows around it."""
 
     unit: str = ""
-    """Empty for what has none, and for numbers that are counts."""
+    """What the value is counted in, where the name of the field does not end in it."""
 
     least: float = 0
     most: float = INT32_MAX
     also: str = ""
-    """What is checked beside the range: how the value has to compare with those of other settings."""
+    """What is checked besides the range: how the value has to compare with those of other settings."""
 
     kafka: str = SAME
     """The default of Apache Kafka 4.x, where it differs from ours."""
 
     changed: Changed = Changed.AT_START
 
-    def range_of(self, kind: object) -> str:
-        """The values that a field of this type may have, for people."""
-        return f"{self._plain_range(kind)}{f'; {self.also}' if self.also else ''}"
+    reached: str = ""
+    """What is done or answered when this bound is reached; empty for a setting that bounds nothing of a client's."""
 
-    def _plain_range(self, kind: object) -> str:
-        if kind is bool:
-            return "true, false"
-        if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
-            return ", ".join(kind)
-        if get_origin(kind) is tuple:
-            return "names with commas between them"
-        return f"{self.least:g} to {self.most:g}" if kind is float else f"{self.least} to {self.most}"
+
+class TopicSetting(Setting, frozen=True):
+    """A setting of a topic, which can be changed at any time unless it says otherwise."""
+
+    changed: Changed = Changed.ANY_TIME
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -77,6 +75,12 @@ class Described(msgspec.Struct, frozen=True):
     kind: Any
     default: Any
     setting: Setting
+
+    @property
+    def unit(self) -> str:
+        """Empty for settings without a unit, and for counts."""
+        ending = self.key.rpartition(".")[2]
+        return self.setting.unit or (ending if ending in _UNITS else "")
 
 
 def key_of(field: str) -> str:

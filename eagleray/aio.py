@@ -6,16 +6,21 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Self, Unpack
 
-from eagleray.actors.embedded_ray import EmbeddedRay
+from eagleray.actors.cluster.embedded_ray import EmbeddedRay
+from eagleray.actors.cluster.ray_origin import task_of_this_thread
+from eagleray.actors.cluster.start_cluster import describe_nodes, stop_cluster
 from eagleray.actors.lanes.peers import Peers
-from eagleray.actors.starting import describe_nodes, stop_cluster
 from eagleray.client.admin.admin import AsyncAdmin as Admin
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.consumer.consumer import AsyncConsumer as Consumer
 from eagleray.client.producer.batches import Delivery
 from eagleray.client.producer.branches import AsyncTransaction as Transaction
 from eagleray.client.producer.branches import BranchToken, BranchWriter, SealedBranch
+from eagleray.client.producer.pool import AsyncTransactionPool as TransactionPool
+from eagleray.client.producer.pool import PooledTransaction
+from eagleray.client.producer.prepared import PreparedTransaction
 from eagleray.client.producer.producer import AsyncProducer as Producer
+from eagleray.client.producer.resolver import Outcome, Question, Resolver
 from eagleray.client.settings import LaneName, StartSettings
 from eagleray.connecting import (
     StartOptions,
@@ -38,9 +43,15 @@ __all__ = [
     "Cluster",
     "Consumer",
     "Delivery",
+    "Outcome",
+    "PooledTransaction",
+    "PreparedTransaction",
     "Producer",
+    "Question",
+    "Resolver",
     "SealedBranch",
     "Transaction",
+    "TransactionPool",
     "connect",
     "start",
 ]
@@ -74,7 +85,7 @@ class Cluster(AsyncCluster):
         return await describe_nodes(self.name, self.runtime.view.image)
 
     async def add_machine(self, address: str, *, wait_s: float = 0.0) -> tuple[int, ...]:
-        """Let the cluster have nodes on one Ray node more; `eagleray.Cluster.add_machine` says how."""
+        """Give the cluster nodes on one more Ray node; see `eagleray.Cluster.add_machine`."""
         require_ray(self._ray, "adding a machine")
         return await add_machine(self.name, address, wait_s=wait_s)
 
@@ -112,7 +123,7 @@ async def start(
     ray = join_ray(address)
     try:
         credentials = await start_nodes(made)
-        peers, cluster = await open_client(name, credentials, made.lane)
+        peers, cluster = await open_client(name, credentials, made.lane, task=task_of_this_thread())
     except BaseException:
         ray.close()
         raise
@@ -125,7 +136,7 @@ async def connect(name: str | None = None, *, address: str | None = None, lane: 
     location = await asyncio.to_thread(locate, name, address)
     ray = join_ray_of(location)
     try:
-        peers, cluster = await open_located(location, lane)
+        peers, cluster = await open_located(location, lane, task=task_of_this_thread())
     except BaseException:
         if ray is not None:
             ray.close()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from eagleray.actors.embedded_ray import EmbeddedRay
+from eagleray.actors.cluster.embedded_ray import EmbeddedRay
+from eagleray.actors.cluster.machines import MachineCount
+from eagleray.actors.cluster.ray_origin import task_of_this_thread
+from eagleray.actors.cluster.start_cluster import describe_nodes, stop_cluster
 from eagleray.actors.lanes.peers import Peers
-from eagleray.actors.machines import MachineCount
-from eagleray.actors.starting import describe_nodes, stop_cluster
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.loop_thread import LoopThread
 from eagleray.client.settings import LaneName, LayoutName
@@ -69,10 +70,10 @@ class Cluster(SyncCluster):
         return self._thread.run(describe())
 
     def add_machine(self, address: str, *, wait_s: float = 0.0) -> tuple[int, ...]:
-        """Let the cluster have nodes on one Ray node more, while it runs; return their ids once they have joined.
+        """Give the running cluster nodes on one more Ray node; return their ids once they have joined.
 
-        It is waited for during `wait_s` if it has not joined Ray yet. What there is stays where it is; new partitions
-        may be put there, and those of nodes that are drained. Raises eagleray.errors.CannotAdd.
+        If the Ray node has not joined Ray yet, `wait_s` is how long to wait for it. Existing partitions stay where they
+        are; new partitions may be placed there, and those of nodes that are drained. Raises eagleray.errors.CannotAdd.
         """
         require_ray(self._ray, "adding a machine")
         return self._thread.run(add_machine(self.name, address, wait_s=wait_s))
@@ -145,7 +146,7 @@ def start(
     thread = LoopThread()
     try:
         credentials = thread.run(start_nodes(options))
-        peers, cluster = thread.run(open_client(name, credentials, lane))
+        peers, cluster = thread.run(open_client(name, credentials, lane, task=task_of_this_thread()))
     except BaseException:
         thread.close()
         ray.close()
@@ -175,7 +176,7 @@ def connect(name: str | None = None, *, address: str | None = None, lane: LaneNa
     ray = join_ray_of(location)
     thread = LoopThread()
     try:
-        peers, cluster = thread.run(open_located(location, lane))
+        peers, cluster = thread.run(open_located(location, lane, task=task_of_this_thread()))
     except BaseException:
         thread.close()
         if ray is not None:

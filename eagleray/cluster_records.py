@@ -1,4 +1,4 @@
-"""Which clusters were started on this machine, so that commands and programs find them."""
+"""Records of the clusters that were started on this machine, so that commands and programs find them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _path(record: ClusterRecord) -> str:
 
 
 def _old_path(name: str) -> str:
-    """Where earlier releases have noted a cluster, whichever Ray cluster it was on."""
+    """Where earlier releases recorded a cluster, whichever Ray cluster it was on."""
     return os.path.join(_folder(), f"{name}{_SUFFIX}")
 
 

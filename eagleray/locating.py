@@ -1,4 +1,4 @@
-"""Finding out where a cluster is, by the rule of `eagleray.location`: its shell, which reads files and asks Ray."""
+"""Finding a cluster by the rule of `eagleray.location`, with what files and Ray say."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from eagleray import cluster_records
-from eagleray.actors import ray_probe
-from eagleray.actors.cluster_credentials import ClusterCredentials, decode_credentials
-from eagleray.actors.ray_probe import NoRay
+from eagleray.actors.cluster import ray_probe
+from eagleray.actors.cluster.ray_probe import NoRay
+from eagleray.actors.process.cluster_credentials import ClusterCredentials, decode_credentials
 from eagleray.client.errors import InvalidArgument
 from eagleray.location import PROGRAM, Candidate, Place, Words, check_name, choose, not_found, where_to_look
 
@@ -20,7 +20,7 @@ _ON_MACHINE: Final = "that was started on this machine"
 _START_ADVICE: Final = "Start Ray there, or leave the address out: then the cluster gets a Ray of its own."
 _CHOOSE_ADVICE: Final = "Choose one, or leave the address out: then the cluster gets a Ray of its own."
 _GLANCE_S: Final = 1.0
-"""How long a Ray cluster is asked whose clusters are only named in an error."""
+"""How long to ask a Ray cluster whose clusters are only named in an error."""
 
 
 class Location(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Location(msgspec.Struct, frozen=True):
 
 
 def locate(name: str | None, address: str | None, words: Words = PROGRAM) -> Location:
-    """Return where the cluster is that is meant; raises ClusterNotFound and InvalidArgument, within seconds."""
+    """Return the location of the cluster that is meant; raises ClusterNotFound and InvalidArgument, within seconds."""
     check_name(name)
     joined = ray_probe.joined_address()
     place, where = where_to_look(address, joined, os.environ, os.path.isfile)

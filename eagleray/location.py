@@ -131,7 +131,6 @@ def _listed(candidates: Sequence[Candidate], words: Words) -> str:
 
 
 def _arguments(candidate: Candidate, candidates: Sequence[Candidate], words: Words) -> str:
-    """What chooses this one of them."""
     name, address = words.name.format(candidate.name), words.address.format(candidate.address)
     is_unique = sum(each.name == candidate.name for each in candidates) == 1
     is_one_ray = len({each.address for each in candidates}) == 1

@@ -26,7 +26,6 @@ with atheris.instrument_imports(include=["eagleray.protocol"]):
         encode_response,
         encode_versioned,
         find_api,
-        interpreter,
         read_prefix,
     )
     from eagleray.protocol.codec.source import Source
@@ -37,6 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.support.message_samples import samples
 from tests.support.messages import MESSAGES_AND_VERSIONS, STORED
+from tests.unit.protocol import interpreter
 
 Outcome = Message | type[Exception]
 

@@ -15,12 +15,11 @@ from typing import Final
 
 import msgspec
 
-from eagleray.actors.cluster_credentials import ClusterCredentials, decode_credentials
 from eagleray.actors.lanes.peers import Lane, Peers
+from eagleray.actors.process.cluster_credentials import ClusterCredentials, decode_credentials
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import EaglerayError, RefusedError
 from eagleray.client.loop_thread import LoopThread
-from eagleray.client.metadata import ClusterView
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.sync_cluster import SyncCluster
 
@@ -67,7 +66,7 @@ _connections: dict[tuple[int, str, str], SyncCluster] = {}
 def location_of(
     cluster: str, address: str, contact_file: str | None, credentials: dict[str, ClusterCredentials] | None = None
 ) -> ClusterLocation:
-    """Return where a cluster is, by a file that was named, by what is known already, or else to be found by Ray."""
+    """Return where a cluster is: by a contact file, by known credentials, or to be looked up with Ray."""
     if contact_file is not None:
         return ClusterLocation(cluster, address, _read_contact_file(contact_file))
     return ClusterLocation(cluster, address, (credentials or {}).get(cluster))
@@ -110,7 +109,10 @@ def _open(name: str, credentials: ClusterCredentials | None) -> SyncCluster:
 
     async def make() -> AsyncCluster:
         cluster = AsyncCluster(ClientRuntime(Peers(token=credentials.token), credentials.image, cluster=name))
-        await _until_known(cluster.runtime.view)
+        # One node is asked after the other for metadata; some of them may be restarting.
+        async with asyncio.timeout(_ANSWER_S):
+            while not cluster.runtime.view.image.version:
+                await cluster.runtime.view.refreshed()
         return cluster
 
     try:
@@ -119,10 +121,3 @@ def _open(name: str, credentials: ClusterCredentials | None) -> SyncCluster:
         thread.close()
         nodes = ", ".join(f"{node.host}:{node.port}" for node in credentials.image.nodes.values())
         raise ClusterNotReached(f"no node of cluster {name!r} answers at {nodes}, where they were.") from None
-
-
-async def _until_known(view: ClusterView) -> None:
-    """Ask one node after the other for metadata; some of them may be about to be started again."""
-    async with asyncio.timeout(_ANSWER_S):
-        while not view.image.version:
-            await view.refreshed()

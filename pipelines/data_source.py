@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from eagleray.actors.cluster_credentials import ClusterCredentials
+from eagleray.actors.process.cluster_credentials import ClusterCredentials
 from eagleray.pipelines.connection import ClusterLocation, ClusterNotReached, find_credentials, location_of
 from eagleray.pipelines.options import OptionError, SinkOptions, SourceOptions, wants_headers
 from eagleray.pipelines.options.topics import unknown_topic
@@ -32,10 +32,13 @@ DEFAULT_CLUSTER = "default"
 
 
 class EaglerayDataSource(DataSource):
-    """What Spark asks for readers and writers. It checks options and columns before anything is done with them."""
+    """Gives Spark its readers and writers, after it has checked options and columns."""
 
     credentials: ClassVar[dict[str, ClusterCredentials]] = {}
     """Of the clusters that were known when the data source was registered, so that Spark's processes need not ask."""
+
+    application: ClassVar[str] = ""
+    """The id of the Spark application that it was registered with, which its transactions are known by."""
 
     @classmethod
     def name(cls) -> str:
@@ -65,7 +68,7 @@ class EaglerayDataSource(DataSource):
         check_sink_schema(schema, options.topic)
         if overwrite:
             raise OptionError("Topics can only be added to. Use .mode('append').")
-        return BatchWriter(options, self._to_write(options))
+        return BatchWriter(options, self._to_write(options), self.application)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, ARG002 - Spark's name
         """Return the writer of a stream.
@@ -75,7 +78,7 @@ class EaglerayDataSource(DataSource):
         """
         options = SinkOptions.parse(self.options, streaming=True)
         check_sink_schema(schema, options.topic)
-        return StreamWriter(options, self._to_write(options))
+        return StreamWriter(options, self._to_write(options), self.application)
 
     def _where(self, options: SourceOptions | SinkOptions) -> ClusterLocation:
         return location_of(options.cluster, options.address, options.contact, self.credentials)
@@ -89,7 +92,7 @@ class EaglerayDataSource(DataSource):
             )
 
     def _to_write(self, options: SinkOptions) -> ClusterLocation:
-        """Return where the cluster is that is to be written to; raise OptionError where it has no such topic."""
+        """Return the location of the cluster to write to; raise OptionError where it has no such topic."""
         where = self._where(options).found()
         if options.topic is not None:
             known = where.connect().admin.list_topics(internal=True)
@@ -99,11 +102,12 @@ class EaglerayDataSource(DataSource):
 
 
 def register(spark: SparkSession, *, cluster: str = DEFAULT_CLUSTER, address: str = "auto") -> None:
-    """Make the format `eagleray` known to a session, and let its processes know where the cluster is.
+    """Register the format `eagleray` with a session, and tell its processes where the cluster is.
 
-    A cluster that is not there yet, or another one, is looked up when it is first used.
+    A cluster that does not run yet, or another one, is looked up when it is first used.
     """
-    spark.dataSource.register(_with_credentials(_credentials(cluster, address)))
+    application = spark.conf.get("spark.app.id", "") or ""
+    spark.dataSource.register(_with_credentials(_credentials(cluster, address), application))
 
 
 def _credentials(cluster: str, address: str) -> dict[str, ClusterCredentials]:
@@ -114,10 +118,10 @@ def _credentials(cluster: str, address: str) -> dict[str, ClusterCredentials]:
         return {}
 
 
-def _with_credentials(credentials: dict[str, ClusterCredentials]) -> type[EaglerayDataSource]:
-    """Return the data source as a class that is sent to other processes whole, with the credentials in it.
+def _with_credentials(credentials: dict[str, ClusterCredentials], application: str = "") -> type[EaglerayDataSource]:
+    """Return the data source as a class that is pickled whole, with the credentials in it.
 
-    Spark sends the class itself, by name where it can be imported. A class that was made here cannot be.
+    Spark pickles a class by name where it can be imported. A class that was made here cannot be.
     """
-    attributes: dict[str, Any] = {"credentials": credentials}
+    attributes: dict[str, Any] = {"credentials": credentials, "application": application}
     return type("RegisteredDataSource", (EaglerayDataSource,), attributes)

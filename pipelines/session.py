@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ import raydp  # type: ignore[import-untyped] # it has no types
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from eagleray.actors.embedded_ray import LOOPBACK, EmbeddedRay, address_of_this_node
+from eagleray.actors.cluster.embedded_ray import LOOPBACK, EmbeddedRay, address_of_this_node
 from eagleray.connecting import join_ray, join_ray_of, require_ray
 from eagleray.locating import locate
 from eagleray.pipelines.data_source import DEFAULT_CLUSTER, EaglerayDataSource, register
@@ -43,7 +44,7 @@ DEFAULT_SETTINGS: Final[Mapping[str, str]] = {
     "spark.python.daemon.module": "eagleray.pipelines.daemon",
     # The console belongs to the program that runs the job.
     "spark.ui.showConsoleProgress": "false",
-    # Spark's web pages are a server that nobody has asked for.
+    # Spark's web pages are a server that a session does not need.
     "spark.ui.enabled": "false",
     # A micro-batch of a stream is small; two hundred shuffle partitions, Spark's default, would be most of its cost.
     "spark.sql.shuffle.partitions": "8",
@@ -87,22 +88,28 @@ def spark_session(
         for folder in {Path(scratch), *(native_libraries() - libraries_before)}:
             shutil.rmtree(folder, ignore_errors=True)
 
-    with _afterwards(raydp.stop_spark, _end_driver, remove_files, joined.close):
-        try:
-            _choose_python()
-            settings = {**DEFAULT_SETTINGS, **_settings(scratch, log_level), **(config or {})}
-            with driver_output_to(log):
-                spark: SparkSession = raydp.init_spark(
-                    name, executors, cores, memory, fault_tolerant_mode=False, configs=settings
-                )
-            register(spark, cluster=cluster)
-            yield spark
-        except Exception as error:
-            # Their texts are with the Java process, which is about to end.
-            remember_texts(error)
-            if log is not None:
-                keep_log(log, name, error)
-            raise
+    with _afterwards(raydp.stop_spark, _end_driver, remove_files, joined.close), _explained_by(log, name):
+        _choose_python()
+        settings = {**DEFAULT_SETTINGS, **_settings(scratch, log_level), **(config or {})}
+        with driver_output_to(log):
+            spark: SparkSession = raydp.init_spark(
+                name, executors, cores, memory, fault_tolerant_mode=False, configs=settings
+            )
+        register(spark, cluster=cluster)
+        yield spark
+
+
+@contextmanager
+def _explained_by(log: Path | None, name: str) -> Iterator[None]:
+    """Keep what is known of an error when Spark has ended: its texts, and the log."""
+    try:
+        yield
+    except Exception as error:
+        # Their texts are with the Java process, which is about to end.
+        remember_texts(error)
+        if log is not None:
+            keep_log(log, name, error)
+        raise
 
 
 @contextmanager
@@ -140,19 +147,14 @@ def planning_session(config: Mapping[str, str] | None = None) -> Iterator[SparkS
     """Spark in this machine's memory alone, without Ray, to have plans analysed; it knows no cluster."""
     scratch = tempfile.mkdtemp(prefix="eagleray-plan-")
     log = Path(scratch, LOG_FILE)
-    with _afterwards(_stop_active, _end_driver, lambda: shutil.rmtree(scratch, ignore_errors=True)):
-        try:
-            _choose_python()
-            os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-            settings = {**DEFAULT_SETTINGS, **_settings_at(LOOPBACK, scratch, "warn"), **(config or {})}
-            with driver_output_to(log):
-                spark = _local_session(settings)
-            spark.dataSource.register(EaglerayDataSource)
-            yield spark
-        except Exception as error:
-            remember_texts(error)
-            keep_log(log, "plan", error)
-            raise
+    remove_files = partial(shutil.rmtree, scratch, ignore_errors=True)
+    with _afterwards(_stop_active, _end_driver, remove_files), _explained_by(log, "plan"):
+        _choose_python()
+        settings = {**DEFAULT_SETTINGS, **_settings_at(LOOPBACK, scratch, "warn"), **(config or {})}
+        with driver_output_to(log):
+            spark = _local_session(settings)
+        spark.dataSource.register(EaglerayDataSource)
+        yield spark
 
 
 def _local_session(settings: Mapping[str, str]) -> SparkSession:
@@ -184,7 +186,7 @@ def _end_driver() -> None:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as above
     gateway.shutdown()
     process = gateway.proc
-    # It ends when nobody can tell it anything any more.
+    # It ends when its input is closed.
     process.stdin.close()
     try:
         process.wait(_END_S)
@@ -194,12 +196,11 @@ def _end_driver() -> None:
 
 
 def _settings(scratch: str, log_level: str) -> dict[str, str]:
-    """Let Spark be where Ray is."""
     return _settings_at(address_of_this_node(), scratch, log_level)
 
 
 def _settings_at(address: str, scratch: str, log_level: str) -> dict[str, str]:
-    """Let Spark have an address, and what it leaves lying about in one place, which goes with the session."""
+    """Give Spark an address, and put its temporary files in one directory, which goes with the session."""
     log_settings = Path(scratch, "log4j2.properties")
     log_settings.write_text(_LOG_SETTINGS.format(level=log_level), encoding="ascii")
     in_scratch = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"
@@ -220,6 +221,6 @@ def _settings_at(address: str, scratch: str, log_level: str) -> dict[str, str]:
 
 
 def _choose_python() -> None:
-    """Let Spark's workers run in this Python, where our package is; Spark takes whichever is first in the path."""
+    """Make Spark's workers run in this Python, where our package is; Spark takes whichever is first in the path."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

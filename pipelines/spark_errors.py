@@ -1,4 +1,4 @@
-"""What Spark raises: told from other errors, cut down to its cause, and kept readable after Spark has ended.
+"""Spark's errors: told from other errors, reduced to their cause, and kept readable after Spark has ended.
 
 Nothing here loads Spark: where it was not loaded, it has raised nothing.
 """
@@ -37,7 +37,7 @@ def chain_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def remember_texts(error: BaseException) -> None:
-    """Let errors of Spark tell their texts when its Java process is gone, which they would otherwise ask for them."""
+    """Fetch the texts of Spark's errors now, because they would ask its Java process, which may be gone later."""
     for each in chain_of(error):
         if is_from_spark(each):
             _remember_text(each)
@@ -50,7 +50,7 @@ def _remember_text(error: BaseException) -> None:
 
 
 def cause_of(message: str) -> str:
-    """What Spark's message is about: what Python code has raised in it, ours before others, or else its first line."""
+    """Return the cause in Spark's message: what Python code has raised in it, ours before others, or its first line."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     for pattern in (_OURS, _RAISED):
         raised = [match["said"] for line in lines if (match := pattern.match(line))]
@@ -61,7 +61,7 @@ def cause_of(message: str) -> str:
 
 
 def _without_wrapping(line: str) -> str:
-    """A line without what Spark puts before the cause: the query, the task, the Java class."""
+    """Return a line without what Spark puts before the cause: the query, the task, the Java class."""
     line = _QUERY.sub("", line)
     for pattern in (_TASK, _BY_JAVA):
         match = pattern.match(line)

@@ -1,4 +1,4 @@
-"""Where Spark's driver writes what it has to say: a file, which is kept where a session fails."""
+"""The log of Spark's driver: a file, which is kept where a session fails."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def kept_logs() -> Path:
 
 @contextmanager
 def driver_output_to(path: Path | None) -> Iterator[None]:
-    """Let a driver that is started meanwhile write into a file; without one it writes where this process does.
+    """Make a driver that is started meanwhile write into a file; without one it writes where this process does.
 
-    Java and Spark's launcher have something to say before any setting of Spark's counts, so it is the process that is
-    redirected. PySpark would take this as an argument, but does not let it through from where sessions are made.
+    Java and Spark's launcher print before any setting of Spark's counts, so the process itself is redirected. PySpark
+    would take this as an argument, but does not pass it through from where sessions are made.
     """
     if path is None:
         with _launching_with({}):
@@ -48,16 +48,17 @@ def driver_output_to(path: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _launching_with(streams: Mapping[str, IO[bytes]]) -> Iterator[None]:
-    """Let PySpark start the driver with these streams, and in a session of its own.
+    """Make PySpark start the driver with these streams, and in a session of its own.
 
     A signal to the process group of this program, as `timeout`, systemd and a closed terminal send it, would end the
-    driver before the program has put its query away; PySpark keeps only SIGINT from it. It ends when this program does.
+    driver before the program has stopped its query; PySpark shields it from SIGINT alone. It ends when this program
+    does.
     """
     # PySpark has not typed it.
     context: Any = pyspark.core.context
     launch = context.launch_gateway
 
-    def launch_gateway(conf: Any = None) -> Any:  # noqa: ANN401 - as above
+    def launch_gateway(conf: object = None) -> object:
         return launch(conf, popen_kwargs={**streams, "start_new_session": True})
 
     context.launch_gateway = launch_gateway
@@ -68,7 +69,7 @@ def _launching_with(streams: Mapping[str, IO[bytes]]) -> Iterator[None]:
 
 
 def keep_log(log: Path, session: str, error: BaseException) -> None:
-    """Keep the log of a session that Spark has failed, with the trace; the error has a note of where it is."""
+    """Keep the log of a session in which Spark failed, with the trace; the error gets a note of its path."""
     if not any(is_from_spark(each) for each in chain_of(error)):
         return
     try:
@@ -85,12 +86,9 @@ def _kept(log: Path, session: str, error: BaseException) -> Path:
         file.writelines(f"\n{trace}\n" for each in chain_of(error) if (trace := getattr(each, "_stackTrace", "")))
     directory = kept_logs()
     directory.mkdir(parents=True, exist_ok=True)
-    kept = directory / f"{_file_name(session)}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    name = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in session)
+    kept = directory / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     shutil.copyfile(log, kept)
     for old in sorted(directory.glob("*.log"), key=os.path.getmtime)[:-_KEPT]:
         old.unlink(missing_ok=True)
     return kept
-
-
-def _file_name(session: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in session)

@@ -123,7 +123,7 @@ class ErrorCode(enum.IntEnum):
     REASSIGNMENT_IN_PROGRESS = 60, _INVALID, "The partition's replicas are being moved."
     DELEGATION_TOKEN_AUTH_DISABLED = 61, _INVALID, "The broker does not use delegation tokens."
     DELEGATION_TOKEN_NOT_FOUND = 62, _INVALID, "The broker knows no such delegation token."
-    DELEGATION_TOKEN_OWNER_MISMATCH = 63, _INVALID, "The delegation token belongs to somebody else."
+    DELEGATION_TOKEN_OWNER_MISMATCH = 63, _INVALID, "The delegation token belongs to another owner."
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, _INVALID, "This connection cannot ask for delegation tokens."
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, _INVALID, "The client may not do this with the token."
     DELEGATION_TOKEN_EXPIRED = 66, _INVALID, "The delegation token has expired."
@@ -237,7 +237,7 @@ class UnsupportedMessageFormat(ProtocolError):
 
 
 class InvalidRecord(ProtocolError):
-    """A batch that arrived as it was sent, but that nobody should have built like this."""
+    """A batch that arrived as it was sent, but that a correct client would not have built."""
 
     error_code = ErrorCode.INVALID_RECORD
 

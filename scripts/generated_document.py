@@ -1,4 +1,4 @@
-"""What the scripts share that write documents from the code: to write one, or to check that it is up to date."""
+"""Shared by the scripts that generate documents from the code: write one, or check that it is up to date."""
 
 import argparse
 import sys

@@ -1,8 +1,9 @@
 """Runs all the tests, and says in its last line what passed and what failed: `make test`.
 
-The folders that start Ray run one after the other, because two Rays at once, with Spark on one of them, are too much
-for two slow cores. The tests that start none run side by side in the time that Ray leaves: Ray's tests wait more than
-they compute. A folder that fails keeps no other from running.
+Two runs share two cores from the beginning to the end. First the folders with Spark, one after the other, and the
+tests that start no Ray, side by side in the time that Spark leaves. The folders with Ray but without Spark come where
+one of the two has ended: two Rays and the tests side by side at once are too much for two slow cores. A folder that
+fails keeps no other from running.
 """
 
 import argparse
@@ -21,11 +22,29 @@ from xml.etree import ElementTree as ET
 
 from processor_time import VARIABLE, ProcessorTime  # type: ignore[import-not-found] # it lies beside this script
 
-WITH_RAY = ("tests/pipelines", "tests/cluster", "tests/machines", "tests/docs", "tests/torture", "tests/compat/clients")
+WITH_SPARK = ("tests/pipelines", "tests/docs")
+"""One after the other: a Spark that ends removes the native libraries that Ray's Java has unpacked since it began."""
+
+WITHOUT_SPARK = ("tests/cluster", "tests/machines", "tests/compat/clients", "tests/torture")
+"""The longest first, so that the last run is a short one."""
+
+WITH_RAY = (*WITH_SPARK, *WITHOUT_SPARK)
 # As root, and with Redis: `make test-cluster` and `make test-machines` run these.
 LEFT_OUT = ("tests/deploy", "tests/machines/test_head.py")
-# What `make test-quick` leaves to `make test`: each of these folders takes a minute or more.
-NOT_QUICK = ("tests/simulation", "tests/property", "tests/compat", "tests/crash")
+# What `make test-quick` leaves to `make test`: folders that take a minute or more, and files that build and install the
+# package, check all of it, or run pytest themselves.
+NOT_QUICK = (
+    "tests/simulation",
+    "tests/property",
+    "tests/nodes",
+    "tests/compat",
+    "tests/crash",
+    "tests/unit/test_application_types.py",
+    "tests/unit/test_explore.py",
+    "tests/unit/test_layers.py",
+    "tests/unit/test_packaging.py",
+    "tests/unit/test_run_tests.py",
+)
 SIDE_BY_SIDE = "the tests side by side"
 
 _NICENESS = 10
@@ -88,21 +107,36 @@ Track = tuple[Command, ...]
 """Runs of which one follows the other."""
 
 
-def plan(workers: int, chosen: Sequence[str]) -> list[Track]:
-    """Return the tracks, which run at the same time; one run of what was `chosen`, if something was."""
+@dataclass(frozen=True)
+class Plan:
+    """Tracks, which run at the same time, and the runs that a track takes one by one when its own have ended."""
+
+    tracks: tuple[Track, ...]
+    afterwards: Track = ()
+
+
+def plan(workers: int, chosen: Sequence[str]) -> Plan:
+    """Return the plan for all tests; one run of what was `chosen`, if something was."""
     side_by_side = ("-n", str(workers), "--dist", "loadgroup")
     if chosen:
         # One who chooses also wants to see the tests of Ray, but not of three machines beside each other.
-        return [(Command(SIDE_BY_SIDE, (*side_by_side, *_ignoring("tests/deploy", "tests/machines"), *chosen)),)]
+        left_out = _ignoring("tests/deploy", "tests/machines")
+        return Plan(((Command(SIDE_BY_SIDE, (*side_by_side, *left_out, *chosen)),),))
     together = Command(SIDE_BY_SIDE, (*side_by_side, *_ignoring("tests/deploy", *WITH_RAY)))
-    with_ray = tuple(Command(folder.removeprefix("tests/"), (*_ignoring(*LEFT_OUT), folder)) for folder in WITH_RAY)
-    return [with_ray, (together,)]
+    return Plan((_folders(WITH_SPARK), (together,)), _folders(WITHOUT_SPARK))
 
 
-def quick_plan(workers: int) -> list[Track]:
-    """Return the one run of what needs neither Ray nor Java nor minutes."""
+def quick_plan(workers: int) -> Plan:
+    """Return the one run of what needs neither Ray nor Java nor minutes.
+
+    It has two processes for each worker: for some of its time these tests wait, and no other run fills it.
+    """
     left_out = _ignoring("tests/deploy", *WITH_RAY, *NOT_QUICK)
-    return [(Command(SIDE_BY_SIDE, ("-n", str(workers), "--dist", "loadgroup", *left_out)),)]
+    return Plan(((Command(SIDE_BY_SIDE, ("-n", str(2 * workers), "--dist", "loadgroup", *left_out)),),))
+
+
+def _folders(folders: Sequence[str]) -> Track:
+    return tuple(Command(folder.removeprefix("tests/"), (*_ignoring(*LEFT_OUT), folder)) for folder in folders)
 
 
 def _ignoring(*paths: str) -> tuple[str, ...]:
@@ -130,17 +164,18 @@ class Runner:
         """What runs."""
         return [begun.command.name for begun, _ in self._running.values()]
 
-    def run(self, tracks: Sequence[Track]) -> list[Ended]:
-        """Run all tracks; the result grows while they run, in the order in which the runs end."""
+    def run(self, planned: Plan) -> list[Ended]:
+        """Run all that is planned; the result grows meanwhile, in the order in which the runs end."""
         ended: list[Ended] = []
+        is_alone, afterwards = len(planned.tracks) == 1, list(planned.afterwards)
         self._processor_time.start()
         try:
-            for first, *others in tracks:
-                self._start(first, others, is_alone=len(tracks) == 1)
+            for first, *others in planned.tracks:
+                self._start(first, others, is_alone=is_alone)
             while self._running:
                 # Leaves the process that has ended to the Popen that has started it.
                 os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-                ended += self._take_ended(is_alone=len(tracks) == 1)
+                ended += self._take_ended(afterwards, is_alone=is_alone)
         except KeyboardInterrupt as interruption:
             interrupted = self.names
             self._wait_for_all(is_told=not isinstance(interruption, Terminated))
@@ -179,15 +214,15 @@ class Runner:
         with log.open("wb") as file:
             return subprocess.Popen(arguments, stdout=file, stderr=subprocess.STDOUT, env=environment)
 
-    def _take_ended(self, *, is_alone: bool) -> list[Ended]:
+    def _take_ended(self, afterwards: list[Command], *, is_alone: bool) -> list[Ended]:
         """Return the runs that have ended, and start those that follow them."""
         ended = []
         for process in [process for process in self._running if process.poll() is not None]:
             begun, others = self._running.pop(process)
             ended.append(Ended(begun.command, process.returncode, begun.report, begun.log))
             self._show(ended[-1])
-            if others:
-                self._start(others[0], others[1:], is_alone=is_alone)
+            if following := others or afterwards:
+                self._start(following.pop(0), others, is_alone=is_alone)
         return ended
 
     def _show(self, ended: Ended) -> None:
@@ -320,11 +355,11 @@ def sentence(found: Sequence[Outcome]) -> str:
     return f"make test: {'; '.join(parts) or 'nothing was run'}."
 
 
-def run_all(tracks: Sequence[Track], runner: Runner) -> int:
+def run_all(planned: Plan, runner: Runner) -> int:
     """Run everything; return 0 where all passed, 1 where not, and 130 where a person has interrupted it."""
     interrupted: list[str] = []
     try:
-        ended = runner.run(tracks)
+        ended = runner.run(planned)
     except Interrupted as interruption:
         ended, interrupted = interruption.ended, interruption.names
     # Of a long output often the end alone is kept: what failed is said there once more.
@@ -349,9 +384,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("chosen", nargs="*", help="options of pytest, for one run of some tests")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _terminate)
-    tracks = quick_plan(options.workers) if options.quick else plan(options.workers, options.chosen)
+    planned = quick_plan(options.workers) if options.quick else plan(options.workers, options.chosen)
     runner = Runner((sys.executable, "-m", "pytest"), options.basetemp, options.reports)
-    return run_all(tracks, runner)
+    return run_all(planned, runner)
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:

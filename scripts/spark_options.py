@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 # The folders of the repository have their names as packages only where they are installed, and mypy looks here.
-from eagleray.pipelines.options.sink_table import SINK_OPTIONS
-from eagleray.pipelines.options.source_table import SOURCE_OPTIONS
-from eagleray.pipelines.options.table import SHARED_OPTIONS, render_table
+from eagleray.pipelines.options.table import SHARED_OPTIONS, SINK_OPTIONS, SOURCE_OPTIONS, render_table
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "spark-options.md"
 

@@ -8,14 +8,21 @@ import enum
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
+from itertools import count
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 # The folders of the repository have their names as packages only where they are installed, and mypy looks here.
 from eagleray.broker.groups.classic import states as classic
+from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.quorum import states as quorum
-from eagleray.broker.transactions import ending
+from eagleray.broker.runtime.connection_bindings import NO_QUESTION, ClientConnection, ConnectionBindings
+from eagleray.broker.transactions import ending, preparing, transitions
 from eagleray.broker.transactions import states as transactions
+from eagleray.broker.transactions.events import CompleteTransaction, EndTransaction
+from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.cli import transaction_outcome
 from eagleray.client.consumer import membership
 
@@ -94,23 +101,23 @@ TRANSACTION = Diagram(
     from_previous(transactions.VALID_PREVIOUS),
     {
         ("Empty", "Empty"): "InitProducerId",
-        ("Empty", "Ongoing"): "first partition or branch",
+        ("Empty", "Ongoing"): "first partition or branch, or prepared with none",
         ("Empty", "PrepareCommit"): "commit of a tag without branches",
         ("Empty", "PrepareAbort"): "abort of nothing (version 2)",
         ("Empty", "Dead"): "expired",
-        ("Ongoing", "Ongoing"): "another partition or branch",
-        ("Ongoing", "PrepareCommit"): "EndTxn, commit",
-        ("Ongoing", "PrepareAbort"): "EndTxn, abort",
+        ("Ongoing", "Ongoing"): "another partition or branch, prepared, kept for a successor, or asked about",
+        ("Ongoing", "PrepareCommit"): "EndTxn, CompleteTransaction or a resolver, commit",
+        ("Ongoing", "PrepareAbort"): "EndTxn, CompleteTransaction or a resolver, abort",
         ("Ongoing", "PrepareEpochFence"): "timeout, or InitProducerId of a successor",
         ("PrepareEpochFence", "PrepareAbort"): "epoch raised",
         ("PrepareCommit", "CompleteCommit"): "all markers written",
         ("PrepareAbort", "CompleteAbort"): "all markers written",
         ("CompleteCommit", "Empty"): "InitProducerId",
-        ("CompleteCommit", "Ongoing"): "first partition or branch",
+        ("CompleteCommit", "Ongoing"): "first partition or branch, or prepared with none",
         ("CompleteCommit", "PrepareAbort"): "abort of nothing (version 2)",
         ("CompleteCommit", "Dead"): "expired",
         ("CompleteAbort", "Empty"): "InitProducerId",
-        ("CompleteAbort", "Ongoing"): "first partition or branch",
+        ("CompleteAbort", "Ongoing"): "first partition or branch, or prepared with none",
         ("CompleteAbort", "PrepareAbort"): "abort of nothing (version 2)",
         ("CompleteAbort", "Dead"): "expired",
     },
@@ -199,6 +206,32 @@ before. Refused stands for an error that says that the producer is not the curre
 """
 
 
+PREPARED = """
+### What ends an open transaction that is prepared, kept or resolving
+
+Each cell is what an abort and a commit meet, from `outcome_of_end` and `outcome_of_complete` with the snapshots that
+the transitions give. The writer is the producer whose records are in the transaction, and its identity is the token. A
+transaction is kept for a successor that has asked InitProducerId to keep it. It is resolving once its resolver was
+asked, which takes the transaction from its writer and gives it to no other producer. In the last column the token comes
+from an operator, with `--unprepared`.
+
+"""
+
+BINDINGS = """
+### By which connection an EndTxn of version 1 comes
+
+What [ADR 28](adr/0028-a-connection-speaks-for-a-client-of-version-1.md) makes of a request that would change something,
+from `ConnectionBindings`. Asked stands for CONCURRENT_TRANSACTIONS, which changes nothing. The same holds for
+AddPartitionsToTxn and AddOffsetsToTxn, and at a group coordinator for TxnOffsetCommit, with
+COORDINATOR_LOAD_IN_PROGRESS.
+
+"""
+
+WRITER: Final = ProducerIdentity(7, 5)
+SUCCESSOR: Final = ProducerIdentity(7, 6)
+RESOLVING: Final = "Resolving"
+
+
 def render_diagram(diagram: Diagram) -> str:
     """Render one state machine."""
     unknown = diagram.labels.keys() - {tuple(each) for each in diagram.transitions}
@@ -225,10 +258,78 @@ def render_endings() -> str:
     return ENDINGS + "\n".join(lines) + "\n"
 
 
+def open_transactions(client_version: int) -> dict[str, Snapshot]:
+    """Return what an open transaction may be, each by the transitions that lead there."""
+    created = transitions.created(WRITER.producer_id, timeout_ms=60_000, now_ms=0)
+    ongoing = transitions.begun(replace(created, producer_epoch=WRITER.epoch), (), client_version, 0)
+    prepared = transitions.prepared(ongoing, b"", (), 0)
+    return {
+        "Ongoing": ongoing,
+        "Prepared": prepared,
+        RESOLVING: transitions.asked_about(prepared, 0),
+        "Kept": transitions.kept(ongoing, SUCCESSOR, 60_000, is_named=False, now_ms=0),
+        "Kept, prepared": transitions.kept(prepared, SUCCESSOR, 60_000, is_named=False, now_ms=0),
+    }
+
+
+def _ends(current: Snapshot, producer: ProducerIdentity, version: int) -> str:
+    """Say what an abort and a commit by EndTxn meet."""
+    requests = (EndTransaction(0, "id", producer, commit, version) for commit in (False, True))
+    return _both(ending.outcome_of_end(current, request) for request in requests)
+
+
+def _completes(current: Snapshot, *, is_unprepared: bool) -> str:
+    """Say what an abort and a commit by the token meet."""
+    requests = (CompleteTransaction(0, "id", WRITER, commit, is_unprepared) for commit in (False, True))
+    return _both(preparing.outcome_of_complete(current, request) for request in requests)
+
+
+def _both(outcomes: Iterable[enum.Enum]) -> str:
+    return " / ".join(dict.fromkeys(map(name_of, outcomes)))
+
+
+def render_prepared() -> str:
+    """Render what ends a transaction that is open and takes nothing more."""
+    heads = ["v1, writer", "v2, writer", "v2, successor", "token", "token, unprepared"]
+    lines = [f"| transaction | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
+    for (name, by_version_1), current in zip(open_transactions(1).items(), open_transactions(2).values(), strict=True):
+        cells = [
+            _ends(by_version_1, WRITER, 1),
+            _ends(current, WRITER, 2),
+            "-" if name == RESOLVING else _ends(current, SUCCESSOR, 2),
+            _completes(current, is_unprepared=False),
+            _completes(current, is_unprepared=True),
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return PREPARED + "\n".join(lines) + "\n"
+
+
+def _asked_twice(bound: int | None, *, has_heard: bool) -> list[str]:
+    """Say what connection 1 meets, and meets again, behind the answer or not, where an id is bound to this one."""
+    bindings, wanted = ConnectionBindings[str](count(1)), frozenset({True})
+    if bound is not None:
+        bindings.bind("id", bound)
+    question = bindings.question_to("id", ClientConnection(1), wanted)
+    again = bindings.question_to("id", ClientConnection(1, question if has_heard else NO_QUESTION), wanted)
+    return ["Carried out" if each == NO_QUESTION else "Asked" for each in (question, again)]
+
+
+def render_bindings() -> str:
+    """Render which connection speaks for a client of version 1."""
+    lines = [
+        "| the id is bound to | first | repeated behind the answer | a copy, read before the answer |",
+        "|---|---|---|---|",
+    ]
+    for name, bound in {"this connection": 1, "another connection": 2, "none, as after a failover": None}.items():
+        first, repeated = _asked_twice(bound, has_heard=True)
+        lines.append(f"| {name} | {first} | {repeated} | {_asked_twice(bound, has_heard=False)[1]} |")
+    return BINDINGS + "\n".join(lines) + "\n"
+
+
 def render() -> str:
     """Render the whole document."""
     first, *others = map(render_diagram, DIAGRAMS)
-    return "".join((INTRODUCTION, first, render_endings(), *others))
+    return "".join((INTRODUCTION, first, render_endings(), render_prepared(), render_bindings(), *others))
 
 
 if __name__ == "__main__":

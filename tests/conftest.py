@@ -1,4 +1,4 @@
-"""What all tests share: how hard hypothesis looks, and that no process outlives the run."""
+"""What all tests share: how hard hypothesis looks, who awaits coroutines, and that no process outlives the run."""
 
 import os
 import signal
@@ -9,6 +9,10 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+
+from tests.support.async_tests import pytest_pycollect_makeitem, pytest_pyfunc_call, runner, virtual_time
+
+__all__ = ["pytest_pycollect_makeitem", "pytest_pyfunc_call", "runner", "virtual_time"]
 
 EXIT_GRACE_SECONDS = 5
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final, Union
 
-from eagleray.actors import messages
+from eagleray.actors.lanes import messages
 from eagleray.broker.controller import events as controller
-from eagleray.broker.controller.nodes import Role
+from eagleray.broker.controller import replica_events
 from eagleray.broker.groups import events as groups
 from eagleray.broker.groups.classic import events as classic_groups
 from eagleray.broker.groups.consumer import events as consumer_groups
+from eagleray.broker.metadata.nodes import ProcessRole
 from eagleray.broker.partitions import events as partitions
+from eagleray.broker.transactions import descriptions, producer_ids
 from eagleray.broker.transactions import events as transactions
-from eagleray.broker.transactions import producer_ids
 
-REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
-    Role.LEADER: (
+REQUESTS: Final[dict[ProcessRole, tuple[type, ...]]] = {
+    ProcessRole.LEADER: (
         partitions.Produce,
         partitions.Fetch,
         partitions.WriteMarkers,
@@ -25,20 +26,24 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
         partitions.EpochEndOffset,
         partitions.DescribePartition,
     ),
-    Role.COORDINATOR: (
+    ProcessRole.COORDINATOR: (
         transactions.InitProducerId,
+        transactions.TakePoolOver,
         transactions.AddPartitions,
         transactions.EndTransaction,
         transactions.BeginBranched,
         transactions.OpenBranch,
         transactions.EndBranched,
+        transactions.PrepareTransaction,
+        transactions.CompleteTransaction,
         transactions.ForgetTransactionalId,
-        transactions.DescribeTransaction,
-        transactions.ListTransactions,
+        descriptions.DescribeTransaction,
+        descriptions.ListTransactions,
+        transactions.LastDecision,
     ),
-    Role.MARKERS: (messages.MarkersRequested,),
-    Role.ALLOCATOR: (producer_ids.AllocateBlock,),
-    Role.GROUPS: (
+    ProcessRole.MARKERS: (messages.MarkersRequested,),
+    ProcessRole.ALLOCATOR: (producer_ids.AllocateBlock,),
+    ProcessRole.GROUPS: (
         groups.CommitOffsets,
         groups.CommitTransactionOffsets,
         groups.FetchOffsets,
@@ -54,22 +59,22 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
         consumer_groups.DescribeConsumerGroup,
         messages.WriteGroupMarkers,
     ),
-    Role.CONTROLLER: (
+    ProcessRole.CONTROLLER: (
         controller.PlanNodes,
         controller.RegisterNode,
-        controller.NodeBeat,
-        controller.ChangeIsr,
+        replica_events.NodeBeat,
+        replica_events.ChangeIsr,
         controller.ReserveProducerIds,
         controller.FollowMetadata,
         controller.CreateTopics,
         controller.DeleteTopics,
         controller.GrowTopic,
         controller.AlterTopicConfigs,
-        controller.ReassignPartitions,
-        controller.ListReassignments,
-        controller.ElectLeaders,
-        controller.DrainNodes,
-        messages.QuorumTold,
+        replica_events.ReassignPartitions,
+        replica_events.ListReassignments,
+        replica_events.ElectLeaders,
+        replica_events.DrainNodes,
+        messages.RaftMessage,
     ),
 }
 """What each role answers."""
@@ -77,7 +82,7 @@ REQUESTS: Final[dict[Role, tuple[type, ...]]] = {
 NODE_REQUESTS: Final[tuple[type, ...]] = (controller.GetMetadata, controller.DescribeConfigs)
 """What any node answers, from the metadata that it follows."""
 
-REPLICA_REQUESTS: Final[tuple[type, ...]] = (messages.ReplicasTold,)
+REPLICA_REQUESTS: Final[tuple[type, ...]] = (messages.ReplicationBatch,)
 """What a node takes that keeps replicas, whatever its roles are."""
 
 REPLIES: Final[tuple[type, ...]] = (
@@ -91,8 +96,9 @@ REPLIES: Final[tuple[type, ...]] = (
     partitions.PartitionDescribed,
     transactions.Reply,
     transactions.BranchedReply,
-    transactions.TransactionDescribed,
-    transactions.TransactionsListed,
+    transactions.PoolReply,
+    descriptions.TransactionDescribed,
+    descriptions.TransactionsListed,
     messages.MarkersFinished,
     messages.Misdirected,
     messages.Malformed,
@@ -109,15 +115,15 @@ REPLIES: Final[tuple[type, ...]] = (
     consumer_groups.ConsumerGroupDescribed,
     controller.PlanAnswered,
     controller.NodeRegistered,
-    controller.NodeBeatAnswered,
-    controller.IsrChanged,
+    replica_events.NodeBeatAnswered,
+    replica_events.IsrChanged,
     controller.ProducerIdsReserved,
     controller.MetadataFollowed,
     controller.MetadataAnswered,
     controller.TopicsAnswered,
-    controller.PartitionsAnswered,
-    controller.ReassignmentsListed,
-    controller.DrainAnswered,
+    replica_events.PartitionsAnswered,
+    replica_events.ReassignmentsListed,
+    replica_events.DrainAnswered,
     controller.ConfigsDescribed,
 )
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import msgspec
 
 from eagleray.actors.lanes.frames import (
+    CANNOT_DECODE,
     CANNOT_ENCODE,
     MAX_FRAME_BYTES,
     PREFACE_BYTES,
     NotOurs,
     Welcome,
+    check_preface,
     decode_messages,
-    decode_preface,
     decode_readable,
     decode_welcome,
     encode_preface,
@@ -26,12 +26,13 @@ from eagleray.actors.lanes.frames import (
     split_encodable,
 )
 from eagleray.actors.lanes.link import Link
+from eagleray.actors.lanes.messages import Malformed
 from eagleray.actors.lanes.sessions import Sessions
 from eagleray.actors.lanes.traffic import Traffic
 from eagleray.actors.lanes.turn import Turn
-from eagleray.actors.messages import Malformed
 from eagleray.broker.messages import Message
 from eagleray.protocol.framing import FrameReader, InvalidFrame
+from eagleray.protocol.records import BytesLike
 
 _log = logging.getLogger(__name__)
 
@@ -47,8 +48,8 @@ class _Connection(asyncio.Protocol):
         self._is_scheduled = False
         self._is_held = False
 
-    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio gives a Transport
-        self._transport = transport
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
 
     @property
     def _peer(self) -> str:
@@ -67,7 +68,6 @@ class _Connection(asyncio.Protocol):
             self._write(self._transport, frame)
 
     def _frames_of(self, outbox: list[Message]) -> Sequence[bytes]:
-        """Encode, and never lose more than the messages that cannot be."""
         try:
             return frames_of(outbox)
         except CANNOT_ENCODE:
@@ -76,7 +76,6 @@ class _Connection(asyncio.Protocol):
         return frames_of(frames) if frames else ()
 
     def _with_malformed(self, encodable: list[Message], malformed: list[Malformed]) -> list[Message]:
-        """Tell those who wait for the malformed ones; return what goes out."""
         raise NotImplementedError
 
     def _write(self, transport: asyncio.Transport, frame: bytes) -> None:
@@ -98,7 +97,7 @@ class _Connection(asyncio.Protocol):
 class DirectSession(_Connection):
     """A listener's end of a connection: a session of its node from the preface to the end of the connection.
 
-    Somebody who sends more than it reads is not read from until it does, so what waits for it is bounded.
+    An asker that sends more than it reads is not read from until it reads, so what waits for it is bounded.
     """
 
     def __init__(self, sessions: Sessions, turn: Turn, *, token: bytes, node_id: int, incarnation: int) -> None:
@@ -110,6 +109,12 @@ class DirectSession(_Connection):
         self._session = -1
         self._preface = b""
 
+    @property
+    def peer_host(self) -> str:
+        """The address of the asker."""
+        peer = None if self._transport is None else self._transport.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
+
     def data_received(self, data: bytes) -> None:
         """Take what came: first the preface, then frames."""
         try:
@@ -117,10 +122,10 @@ class DirectSession(_Connection):
                 data = self._take_preface(data)
             for frame in self._frames.feed(data):
                 self._receive(frame)
-        except (NotOurs, InvalidFrame, msgspec.DecodeError) as error:
+        except (NotOurs, InvalidFrame, *CANNOT_DECODE) as error:
             self._refuse(error)
 
-    def _receive(self, frame: Any) -> None:  # noqa: ANN401 - any buffer
+    def _receive(self, frame: BytesLike) -> None:
         try:
             messages = decode_messages(frame)
         except msgspec.ValidationError:
@@ -128,10 +133,9 @@ class DirectSession(_Connection):
             _log.warning("%s asked what cannot be read: %s", self._peer, malformed[0].message)
             for reply in malformed:
                 self.answer(reply)
-        self._sessions.receive(messages)
+        self._sessions.receive(self._session, messages)
 
     def _with_malformed(self, encodable: list[Message], malformed: list[Malformed]) -> list[Message]:
-        """Answer with what was wrong in the place of an answer that cannot be encoded."""
         _log.error("an answer to %s is lost: %s", self._peer, malformed[0].message)
         return [*encodable, *malformed]
 
@@ -141,8 +145,7 @@ class DirectSession(_Connection):
             return b""
         preface, rest = self._preface[:PREFACE_BYTES], self._preface[PREFACE_BYTES:]
         self._preface = b""
-        if not hmac.compare_digest(decode_preface(preface), self._token):
-            raise NotOurs("the peer does not know the token of this cluster")
+        check_preface(preface, self._token)
         self._session = self._sessions.begin(self)
         assert self._transport is not None
         self._transport.write(encode_welcome(Welcome(self._session, self._node_id, self._incarnation)))
@@ -191,10 +194,11 @@ class DirectClient(_Connection):
         self._closed: Exception | None = None
         self.welcomed: asyncio.Future[tuple[Welcome, Link]] = turn.loop.create_future()
 
-    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio gives a Transport
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say who we are."""
         super().connection_made(transport)
-        transport.write(encode_preface(self._token))
+        assert self._transport is not None
+        self._transport.write(encode_preface(self._token))
 
     def data_received(self, data: bytes) -> None:
         """Take what came: first the welcome, then answers."""
@@ -205,7 +209,7 @@ class DirectClient(_Connection):
                     self._take_welcome(decode_welcome(frame))
                 else:
                     self._link.received(decode_messages(frame))
-        except (InvalidFrame, msgspec.DecodeError) as error:
+        except (InvalidFrame, *CANNOT_DECODE) as error:
             self._refuse(error)
 
     def _take_welcome(self, welcome: Welcome) -> None:
@@ -218,7 +222,6 @@ class DirectClient(_Connection):
         self._send(questions)
 
     def _with_malformed(self, encodable: list[Message], malformed: list[Malformed]) -> list[Message]:
-        """Answer those who asked what cannot be encoded."""
         assert self._link is not None, "nothing is asked before the welcome"
         self._link.received(malformed)
         return encodable
@@ -229,7 +232,7 @@ class DirectClient(_Connection):
         transport.write(frame)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell everybody who waits that no answer comes."""
+        """Answer every open question with None."""
         self._transport = None
         if self._link is not None:
             self._link.break_off()
@@ -259,7 +262,7 @@ async def connect(
     try:
         welcome, link = await client.welcomed
     except BaseException:
-        # Whoever gave up waiting would leave the connection open behind it.
+        # A caller that gave up waiting would leave the connection open behind it.
         client.close()
         raise
     if welcome.node_id != node_id:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import hmac
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from eagleray.actors.lanes.catalog import MESSAGES
-from eagleray.actors.messages import Malformed
+from eagleray.actors.lanes.messages import Malformed
 from eagleray.broker.messages import Message
 from eagleray.protocol.framing import LENGTH
+from eagleray.protocol.records import BytesLike
 
 MAGIC: Final = b"EAGL"
 """As the length of a frame this is more than any listener takes, so it cannot be mistaken for Kafka's protocol."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Another number wherever a peer of the last could not read what is sent; see `tests/golden/lane_messages.txt`."""
 
 TOKEN_BYTES: Final = 32
@@ -27,14 +29,24 @@ _SPLIT_BYTES: Final = 4 * 1024 * 1024
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[list[Message]] = msgspec.msgpack.Decoder(list[MESSAGES])
+
+encode_messages: Final[Callable[[Sequence[Message]], bytes]] = _encoder.encode
+"""Returns one payload with all of these messages."""
+
+decode_messages: Final[Callable[[BytesLike], list[Message]]] = _decoder.decode
+"""Reads a payload; raises one of CANNOT_DECODE, which for bytes of another shape is a msgspec.ValidationError."""
+
 _one_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(MESSAGES)
+
+CANNOT_DECODE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are no payload: cut short, with text that is not UTF-8, or nested without end."""
 
 CANNOT_ENCODE: Final = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 """What encoding raises for a message with something that no lane carries: a number of 70 bits, an unknown object."""
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True):
-    """What a listener says to somebody who knows the token."""
+    """What a listener says to a client that knows the token."""
 
     session: int
     node_id: int
@@ -42,7 +54,7 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NotOurs(Exception):
-    """Whoever is at the other end speaks another protocol, another version of it, or does not know the token."""
+    """The other end speaks another protocol, another version of it, or for another session; or knows no token."""
 
 
 def encode_preface(token: bytes) -> bytes:
@@ -60,31 +72,27 @@ def decode_preface(data: bytes) -> bytes:
     return bytes(token)
 
 
+def check_preface(data: bytes, token: bytes) -> None:
+    """Raise NotOurs where a connection does not begin like one of a peer that knows the token."""
+    if not hmac.compare_digest(decode_preface(data), token):
+        raise NotOurs("the peer does not know the token of this cluster")
+
+
 def encode_welcome(welcome: Welcome) -> bytes:
     """The first frame of a listener."""
     return _framed(_encoder.encode(welcome))
 
 
-def decode_welcome(frame: Any) -> Welcome:  # noqa: ANN401 - any buffer
+def decode_welcome(frame: BytesLike) -> Welcome:
     """Read the first frame of a listener."""
     return msgspec.msgpack.decode(frame, type=Welcome)
 
 
-def encode_messages(messages: Sequence[Message]) -> bytes:
-    """One payload with all of these messages."""
-    return _encoder.encode(messages)
-
-
-def decode_messages(payload: Any) -> list[Message]:  # noqa: ANN401 - any buffer
-    """Read a payload; raises msgspec.DecodeError, which for bytes of another shape is a ValidationError."""
-    return _decoder.decode(payload)
-
-
-def decode_readable(payload: Any) -> tuple[list[Message], list[Malformed]]:  # noqa: ANN401 - any buffer
+def decode_readable(payload: BytesLike) -> tuple[list[Message], list[Malformed]]:
     """Read what can be read of a payload that `decode_messages` refused, and give the answers to the rest.
 
     Many askers share a connection: one question with a text in the place of a number must not cost the others theirs.
-    Raises msgspec.DecodeError where not even the questions can be told apart.
+    Raises one of CANNOT_DECODE where not even the questions can be told apart.
     """
     readable: list[Message] = []
     malformed: list[Malformed] = []

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
+from eagleray.actors.lanes.messages import Malformed, Misdirected
 from eagleray.actors.lanes.turn import Turn
-from eagleray.actors.messages import Malformed, Misdirected
 from eagleray.broker.messages import Message, RequestOf
 
 _log = logging.getLogger(__name__)
@@ -29,13 +29,8 @@ _SHARED: Final = 1 / 60
 """Questions share a deadline that go out within this part of the timeout; so much longer one of them may wait."""
 
 
-def session_of(request_id: int) -> int:
-    """The session that a request came by, and that its answer goes back to."""
-    return request_id >> SESSION_SHIFT
-
-
 class Link:
-    """What is asked within one turn of the loop goes out together; an answer finds whoever asked.
+    """What is asked within one turn of the loop goes out together; an answer finds the callback of its question.
 
     Owns: the questions that are open. On failure (`break_off`): each of them is answered with None, once, and later
     questions are too. Neither `ask` nor `break_off` calls back before it returns.
@@ -93,7 +88,7 @@ class Link:
         *fields: Fields.args,
         **named: Fields.kwargs,
     ) -> None:
-        """Ask a question, or tell something where nobody waits for an answer.
+        """Ask a question, or tell something; without `on_reply` the answer is dropped.
 
         `fields` are those behind the message's request id.
         """
@@ -108,20 +103,21 @@ class Link:
                 self._waiting_since = self._loop.time()
             self._open[request_id] = on_reply
         self._outbox.append(message_type(request_id, *fields, **named))
-        self._schedule()
+        if not self._is_scheduled:
+            self._schedule()
 
     def gather(self, ask: Callable[[], None]) -> None:
-        """Have somebody ask right before what is asked in this turn goes out, once it knows everything that it wants.
+        """Call `ask` right before what is asked in this turn goes out, when the asker knows everything that it wants.
 
         It is called once, even if the link breaks before.
         """
         self._gathering.append(ask)
-        self._schedule()
+        if not self._is_scheduled:
+            self._schedule()
 
     def _schedule(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._turn.flush(self._flush)
+        self._is_scheduled = True
+        self._turn.flush(self._flush)
 
     def _flush(self) -> None:
         gathering, self._gathering = self._gathering, []
@@ -146,7 +142,7 @@ class Link:
         self._deadlines.append((self._window_ends_at + self._timeout_s, self._next_id))
 
     def received(self, replies: Sequence[Message]) -> None:
-        """Hand answers to whoever asked; one that nobody waits for any more is dropped."""
+        """Call the callbacks of the questions; an answer that comes after its question's deadline is dropped."""
         self._waiting_since = self._loop.time()
         take = self._open.pop
         for reply in replies:
@@ -189,7 +185,7 @@ class Link:
             self._loop.call_soon(self._open.pop(request_id), None)
 
     def break_off(self) -> None:
-        """Give up: nobody gets an answer by this link any more."""
+        """Give up: no question gets an answer by this link any more."""
         if self.is_broken:
             return
         self.is_broken = True

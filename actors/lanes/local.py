@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 from eagleray.actors.lanes.link import SESSION_SHIFT, Fields, OnReply, Reply, RequestType
+from eagleray.actors.lanes.messages import Misdirected
 from eagleray.actors.lanes.sessions import Sessions
-from eagleray.actors.messages import Misdirected
 from eagleray.broker.messages import Message
 
 
@@ -19,11 +19,17 @@ class LocalSession:
     others.
     """
 
-    __slots__ = ("_is_closed", "_loop", "_next_id", "_open", "_receive")
+    __slots__ = ("_is_closed", "_loop", "_next_id", "_open", "_receivers")
+
+    is_broken: ClassVar = False
+    """No other way has to be opened in its place, as for a link: where it is closed, its node is."""
+
+    peer_host: ClassVar = ""
+    """A role of this process asks for a client, whose address is in the question."""
 
     def __init__(self, sessions: Sessions, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._receive = sessions.receive_one
+        self._receivers = sessions.receivers
         self._next_id = sessions.begin(self) << SESSION_SHIFT
         self._open: dict[int, OnReply[Any]] = {}
         self._is_closed = False
@@ -44,7 +50,8 @@ class LocalSession:
                 self._loop.call_soon(on_reply, None)
                 return
             self._open[request_id] = on_reply
-        self._receive(message_type(request_id, *fields, **named))
+        message = message_type(request_id, *fields, **named)
+        self._receivers[type(message)](message)
 
     def answer(self, reply: Message) -> None:
         """Hand the answer to the asker."""
@@ -53,7 +60,11 @@ class LocalSession:
             on_reply(None if type(reply) is Misdirected else reply)
 
     def close(self) -> None:
-        """Answer None to every question that is open: the node goes away."""
+        """End, with the node."""
+        self.break_off()
+
+    def break_off(self) -> None:
+        """Answer None to every question that is open, and to later ones."""
         self._is_closed = True
         unanswered, self._open = self._open, {}
         for on_reply in unanswered.values():

@@ -1,4 +1,4 @@
-"""The `Peers` port: how whoever asks reaches whoever answers, whichever lane it takes."""
+"""The `Peers` port: how a question reaches the node that answers it, whichever lane it takes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import enum
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from eagleray.actors.lanes import direct, ray_lane
 from eagleray.actors.lanes.link import Fields, Link, OnReply, Reply, RequestType
@@ -14,6 +14,7 @@ from eagleray.actors.lanes.local import LocalSession
 from eagleray.actors.lanes.sessions import Sessions
 from eagleray.actors.lanes.traffic import Traffic
 from eagleray.actors.lanes.turn import Turn
+from eagleray.broker.metadata.nodes import NodeRegistration
 
 _log = logging.getLogger(__name__)
 
@@ -46,18 +47,6 @@ class Lane(enum.StrEnum):
     RAY = "ray"
 
 
-class Address(Protocol):
-    """Where a node listens."""
-
-    @property
-    def host(self) -> str:
-        """The host to connect to."""
-
-    @property
-    def port(self) -> int:
-        """The port to connect to."""
-
-
 class Endpoint(NamedTuple):
     """A host and a port."""
 
@@ -69,7 +58,7 @@ class Endpoint(NamedTuple):
 
 
 _Question: TypeAlias = tuple[OnReply[Any] | None, Callable[[Link], None]]
-"""Who waits for the answer, and what asks once a link is open."""
+"""The callback for the answer, and what asks once a link is open."""
 
 
 class Peers:
@@ -100,7 +89,8 @@ class Peers:
         self._addresses: dict[int, Endpoint] = {}
         self._last_errors: dict[int, str] = {}
         self._unreachable: dict[int, str] = {}
-        self._local: dict[int, LocalSession] = {}
+        self._ways: dict[int, Link | LocalSession] = {}
+        """By what each node is asked: the links, and the nodes of this process."""
         self._links: dict[int, Link] = {}
         self._closing: dict[int, Callable[[], None]] = {}
         self._opening: dict[int, list[_Question]] = {}
@@ -128,15 +118,15 @@ class Peers:
         for link in self._links.values():
             link.hears_malformed = hears
 
-    def learn(self, nodes: Mapping[int, Address]) -> None:
+    def learn(self, nodes: Mapping[int, Endpoint | NodeRegistration]) -> None:
         """Take the addresses of nodes."""
         for node_id, node in nodes.items():
             self._addresses[node_id] = Endpoint(node.host, node.port)
 
     def forget(self, node_ids: Iterable[int]) -> None:
-        """Give up the links to nodes that are gone: whoever waits for them need not wait until their time is up.
+        """Give up the links to nodes that are gone: open questions to them are answered with None at once.
 
-        Whoever asks them again opens another link.
+        The next question to such a node opens another link.
         """
         for node_id in node_ids:
             self._unreachable.pop(node_id, None)
@@ -151,13 +141,13 @@ class Peers:
 
     def add_local(self, node_id: int, sessions: Sessions) -> None:
         """Take the local lane to a node of this process."""
-        self._local[node_id] = LocalSession(sessions, self._loop)
+        self._ways[node_id] = LocalSession(sessions, self._loop)
 
     def lane_to(self, node_id: int) -> str:
-        """Which lane is open to a node, for whoever looks after the system."""
-        if node_id in self._local:
-            return "local"
-        return self._lane if node_id in self._links else "none"
+        """Which lane is open to a node, for operators."""
+        if node_id in self._links:
+            return self._lane
+        return "local" if node_id in self._ways else "none"
 
     def why_unreachable(self, node_id: int) -> str | None:
         """Say which port of a node cannot be reached although the node runs, and why; None where that is not so."""
@@ -174,27 +164,23 @@ class Peers:
         *fields: Fields.args,
         **named: Fields.kwargs,
     ) -> None:
-        """Ask a node, or tell it something where nobody waits for an answer.
+        """Ask a node, or tell it something; without `on_reply` the answer is dropped.
 
         `fields` are those behind the request id of the message.
         """
-        local = self._local.get(node_id)
-        if local is not None:
-            local.ask(on_reply, message_type, *fields, **named)
-            return
-        link = self._links.get(node_id)
-        if link is not None and not link.is_broken:
-            link.ask(on_reply, message_type, *fields, **named)
+        way = self._ways.get(node_id)
+        if way is not None and not way.is_broken:
+            way.ask(on_reply, message_type, *fields, **named)
         elif self._is_closed:
             self._answer_none(on_reply)
             return
         else:
             self._ask_when_open(node_id, (on_reply, lambda link: link.ask(on_reply, message_type, *fields, **named)))
-        if on_reply is not None:
-            self._look_in_time()
+        if self._alarm is None and on_reply is not None:
+            self._set_alarm()
 
     def gather(self, node_id: int, ask: Callable[[], None]) -> None:
-        """Call somebody who wants to ask a node, once, right before what is asked in this turn goes out to it."""
+        """Call `ask` once, right before what is asked of the node in this turn goes out."""
         link = self._links.get(node_id)
         if link is not None and not link.is_broken:
             link.gather(ask)
@@ -234,12 +220,13 @@ class Peers:
         is_by_ray = self._lane is Lane.RAY
         is_open = await (self._open_ray(node_id) if is_by_ray else self._open_by_address(node_id))
         if not is_open:
-            # Whoever is told asks again; this keeps it from doing so without a pause.
+            # An asker that is answered with None asks again; this keeps it from doing so without a pause.
             await asyncio.sleep(_BACKOFF_S)
         for on_reply, ask in self._opening.pop(node_id, ()):
             if is_open:
                 ask(self._links[node_id])
-                self._look_in_time()
+                if self._alarm is None:
+                    self._set_alarm()
             else:
                 self._answer_none(on_reply)
 
@@ -271,7 +258,6 @@ class Peers:
         return await self._open_at(node_id, address)
 
     async def _ask_address(self, node_id: int) -> Endpoint | None:
-        """Ask the actor of a node where it listens; None where Ray says that there is none, or nothing."""
         assert self._actor_of is not None, "an asker outside of Ray does not ask it"
         try:
             async with asyncio.timeout(_ATTACH_S):
@@ -301,7 +287,6 @@ class Peers:
         self._unreachable[node_id] = why
 
     async def _open_direct(self, node_id: int) -> bool:
-        """Try once to connect to where a node is known to listen."""
         address = self._addresses.get(node_id)
         if address is None:
             return False
@@ -334,17 +319,15 @@ class Peers:
         if self._is_closed:
             close()
         link.hears_malformed = self._hears_malformed
-        self._links[node_id] = link
+        self._links[node_id] = self._ways[node_id] = link
         self._closing[node_id] = close
 
     # Time
 
-    def _look_in_time(self) -> None:
-        """See to it that a question which has just been asked does not wait for ever."""
-        if self._alarm is None:
-            # Nothing that is open is due before this; what is asked later is due later.
-            delay_s = self._timeout_s if self.on_silence is None else min(_SILENT_S, self._timeout_s)
-            self._alarm = self._loop.call_later(delay_s, self._look)
+    def _set_alarm(self) -> None:
+        # Nothing that is open is due before this; what is asked later is due later.
+        delay_s = self._timeout_s if self.on_silence is None else min(_SILENT_S, self._timeout_s)
+        self._alarm = self._loop.call_later(delay_s, self._look)
 
     def _look(self) -> None:
         """Answer what has waited for too long, and tell of silence; look again when the next of both is due.
@@ -377,16 +360,14 @@ class Peers:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """Close every link; whoever waits is answered with None."""
+        """Close every link; open questions are answered with None."""
         self._is_closed = True
         if self._alarm is not None:
             self._alarm.cancel()
         for task in [*self._tasks]:
             task.cancel()
-        for local in self._local.values():
-            local.close()
-        for link in self._links.values():
-            link.break_off()
+        for way in self._ways.values():
+            way.break_off()
         for close in self._closing.values():
             close()
         for questions in self._opening.values():

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Final
+from collections.abc import Awaitable, Coroutine
+from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
@@ -38,6 +39,9 @@ class UnknownSession(Exception):
 class RaySession:
     """A node's end of the lane: answers wait here until a call fetches them."""
 
+    peer_host: ClassVar = ""
+    """Ray does not say where a call comes from; the client says it itself."""
+
     def __init__(self) -> None:
         self._answers: list[Message] = []
         self._arrived = asyncio.Event()
@@ -49,7 +53,7 @@ class RaySession:
         self._arrived.set()
 
     def close(self) -> None:
-        """Wake whoever waits; the next call is told that there is no such session."""
+        """Wake the call that waits; the next one is told that there is no such session."""
         self._arrived.set()
 
     def take(self) -> bytes:
@@ -80,7 +84,7 @@ class RayLane:
         self._open: dict[int, RaySession] = {}
 
     def attach(self) -> int:
-        """Begin a session; those that nobody has used for long are ended."""
+        """Begin a session; those that have not been used for long are ended."""
         now = asyncio.get_running_loop().time()
         for number in [number for number, session in self._open.items() if now - session.used_at > self._idle_s]:
             self._sessions.end(number)
@@ -100,7 +104,7 @@ class RayLane:
             messages, malformed = decode_readable(payload)
             for reply in malformed:
                 session.answer(reply)
-        self._sessions.receive(messages)
+        self._sessions.receive(number, messages)
         # The turn of the process, in which the roles take what they were asked, comes first.
         await asyncio.sleep(0)
         return session.take()
@@ -119,10 +123,25 @@ class RayLane:
         return session
 
 
+class RemoteMethod(Protocol):
+    """A method of an actor, as its handle has it."""
+
+    def remote(self, *arguments: object) -> Awaitable[Any]:
+        """Call it."""
+
+
+class NodeHandle(Protocol):
+    """The handle of a node's actor, as far as the lane needs it; the methods are those of `RayLane`."""
+
+    attach: RemoteMethod
+    exchange: RemoteMethod
+    collect: RemoteMethod
+
+
 class RayClient:
     """The asking end: a few calls in flight, and what is asked meanwhile joins the next."""
 
-    def __init__(self, actor: Any, session: int, turn: Turn, *, timeout_s: float) -> None:  # noqa: ANN401 - an actor's handle
+    def __init__(self, actor: NodeHandle, session: int, turn: Turn, *, timeout_s: float) -> None:
         self._loop = turn.loop
         self._actor = actor
         self._session = session
@@ -148,7 +167,6 @@ class RayClient:
             self._start(self._collect())
 
     def _encoded(self, outbox: list[Message]) -> bytes:
-        """Encode what can be, and answer those who asked the rest."""
         try:
             return encode_messages(outbox)
         except CANNOT_ENCODE:
@@ -156,7 +174,7 @@ class RayClient:
             self.link.received(malformed)
             return encode_messages(encodable)
 
-    def _start(self, call: Any) -> None:  # noqa: ANN401 - a coroutine
+    def _start(self, call: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(call)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -171,20 +189,20 @@ class RayClient:
         self._is_collecting = False
         self._pump()
 
-    async def _call(self, method: Any, *arguments: object) -> None:  # noqa: ANN401 - an actor's method
+    async def _call(self, method: RemoteMethod, *arguments: object) -> None:
         try:
-            payload = await method.remote(self._session, *arguments)
-        except Exception as error:  # noqa: BLE001 - whatever Ray raises, no answer came
+            replies = decode_messages(await method.remote(self._session, *arguments))
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises, or an answer that cannot be read
             _log.info("the Ray lane of session %s broke: %s", self._session, type(error).__name__)
             self.link.break_off()
             return
-        self.link.received(decode_messages(payload))
+        self.link.received(replies)
 
     def close(self) -> None:
         """Stop; calls in flight are left to end by themselves."""
         self.link.break_off()
 
 
-async def attach(actor: Any, turn: Turn, *, timeout_s: float) -> RayClient:  # noqa: ANN401 - an actor's handle
+async def attach(actor: NodeHandle, turn: Turn, *, timeout_s: float) -> RayClient:
     """Open a link to a node by actor calls; raises what Ray raises where the actor does not answer."""
     return RayClient(actor, await actor.attach.remote(), turn, timeout_s=timeout_s)

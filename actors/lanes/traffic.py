@@ -1,4 +1,4 @@
-"""How much a node asks of others on its direct lanes, counted for whoever looks after the system."""
+"""How much a node asks of others on its direct lanes, counted for operators."""
 
 from __future__ import annotations
 

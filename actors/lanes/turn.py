@@ -21,13 +21,18 @@ class Turn:
     others from theirs.
     """
 
-    __slots__ = ("_acts", "_flushes", "_is_scheduled", "loop")
+    __slots__ = ("_acts", "_flushes", "_is_over", "_is_scheduled", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._acts: list[Act] = []
         self._flushes: list[Act] = []
         self._is_scheduled = False
+        self._is_over = False
+
+    def stop(self) -> None:
+        """Do and send nothing any more, and nothing of what was said already: the process has died."""
+        self._is_over = True
 
     def act(self, act: Act) -> None:
         """Have something done in the next turn, or in this one where it is under way; once for each time it is said."""
@@ -44,6 +49,8 @@ class Turn:
             self.loop.call_soon(self._run)
 
     def _run(self) -> None:
+        if self._is_over:
+            return
         for _ in range(_MOST_ROUNDS):
             if not self._acts:
                 break

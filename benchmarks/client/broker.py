@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
 from eagleray.actors.lanes.peers import Lane, Peers
-from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.metadata.image import MetadataImage
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.sync_cluster import SyncCluster
-from tests.support.nodes import EVERYTHING, NodesInProcess
+from eagleray.testing import EVERYTHING, LocalCluster
 
 _SETTINGS = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2"}
 
@@ -40,7 +40,7 @@ class Broker:
 
 def _serve(says: Connection, directory: str) -> None:
     async def main() -> None:
-        async with NodesInProcess(directory, {0: ("controller", *EVERYTHING)}, _SETTINGS) as nodes:
+        async with LocalCluster(directory, {0: ("controller", *EVERYTHING)}, _SETTINGS) as nodes:
             node = nodes.nodes[0]
             says.send((nodes.token, node.image, node.port))
             await asyncio.get_running_loop().run_in_executor(None, says.recv)

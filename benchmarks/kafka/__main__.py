@@ -91,7 +91,7 @@ class Comparison:
 
     def run(self) -> None:
         for number in range(self._arguments.rounds):
-            # Who comes first changes, so that a machine that gets slower or faster favours nobody.
+            # The order of the brokers alternates, so that a machine that gets slower or faster favours neither.
             first = number % len(self._targets)
             for target in self._targets[first:] + self._targets[:first]:
                 self._measure(target, number + 1)

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback at which nobody listens, all different."""
+    """Free ports of loopback, all different."""
     with ExitStack() as open_sockets:
         sockets = [open_sockets.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -19,7 +19,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_open(address: str) -> bool:
-    """Whether somebody takes connections there."""
+    """Whether a process accepts connections there."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=1).close()

@@ -75,11 +75,11 @@ class RealKafka:
         self.bootstrap_servers = f"127.0.0.1:{ports[0]}"
         properties = self._write_properties(*ports)
         self._format(properties)
-        # A disk is formatted once in its life; what is asked for at each start is this.
+        # A disk is formatted once in its lifetime; what is asked for at each start is this.
         began = time.perf_counter()
         try:
             self._start(properties)
-            wait_for_metadata(self.bootstrap_servers, START_SECONDS, self._complain_if_ended)
+            wait_for_metadata(self.bootstrap_servers, START_SECONDS, self._raise_if_ended)
         except BaseException:
             self.close()
             raise
@@ -144,6 +144,6 @@ class RealKafka:
     def _log_path(self) -> Path:
         return self._directory / "kafka.out"
 
-    def _complain_if_ended(self) -> None:
+    def _raise_if_ended(self) -> None:
         if self._process is not None and self._process.poll() is not None:
             raise RuntimeError(f"Kafka ended at once:\n{self._log_path().read_text()}")

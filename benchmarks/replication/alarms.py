@@ -1,7 +1,7 @@
 """Nodes that are taken for dead although they only have to wait for a processor.
 
 Busy loops, each as important to the kernel as the broker, take the processors away from it, while a client runs
-transactions. Every session that ends is a false alarm: nobody was killed.
+transactions. Every session that ends is a false alarm: no node was killed.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from benchmarks.replication.clusters import MACHINES, cluster_on, until_whole
 from benchmarks.replication.failover import Prober
 from benchmarks.report import markdown_table, print_table
 from eagleray import aio
-from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.metadata.image import MetadataImage
 from tests.support.machines import Machines
 
 TOPIC = "failover"
@@ -27,7 +27,7 @@ _SETTLE_S = 2.0
 
 
 class Strain(Struct, frozen=True):
-    """What a cluster did while somebody else had the processors."""
+    """What a cluster did while other processes had the processors."""
 
     loops: int
     commits_s: float
@@ -65,7 +65,7 @@ async def strain(cluster: aio.Cluster, loops: int, seconds: float) -> Strain:
         loops,
         len(prober.committed_at) / (seconds + _SETTLE_S),
         max(gaps, default=seconds),
-        sum(after.incarnations.get(node_id) != life for node_id, life in before.incarnations.items()),
+        sum(after.incarnations.get(node_id) != incarnation for node_id, incarnation in before.incarnations.items()),
         sum(_leader_epochs(after)) - sum(_leader_epochs(before)),
     )
 

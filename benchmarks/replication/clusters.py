@@ -8,9 +8,12 @@ from contextlib import asynccontextmanager
 
 from eagleray import aio
 from eagleray.broker.controller.events import GetMetadata
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.nodes import NO_NODE
-from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.nodes import NO_NODE
+from eagleray.broker.metadata.topics import PartitionImage
+from eagleray.client.calls import Question, call_with_retries
+from eagleray.client.errors import NotConnected
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.protocol.errors import ErrorCode
 from tests.support.machines import Machines
 
@@ -40,8 +43,16 @@ async def cluster_on(machines: Machines, **config: str) -> AsyncIterator[aio.Clu
 
 async def metadata_at(cluster: aio.Cluster, node_id: int) -> tuple[MetadataImage | None, bool]:
     """What a node knows, None where it does not answer, and whether it is the controller."""
-    answered = await cluster.runtime.call(node_id, _ANSWER_MS, GetMetadata)
-    if answered is None:
+    try:
+        answered = await call_with_retries(
+            cluster.runtime,
+            lambda: node_id,
+            "reading the metadata",
+            Question(GetMetadata),
+            retry_policy=RetryPolicy(total_ms=_ANSWER_MS),
+            error_of=lambda _: ErrorCode.NONE,
+        )
+    except NotConnected:
         return None, False
     return answered.image, answered.error_code is ErrorCode.NONE
 

@@ -35,7 +35,7 @@ TOPIC = "failover"
 PARTITIONS = 12
 _LOOK_S = 0.01
 _ON_ITS_WAY_S = 0.02
-_PATIENCE_S = 90.0
+_COMMIT_WITHIN_S = 90.0
 _STEADY_S = (1.0, 2.0)
 """For how long the client runs before a kill: not always at the same moment between two heartbeats."""
 
@@ -81,13 +81,13 @@ class Prober:
 
     async def first_after(self, moment: float) -> float:
         """Wait for the first commit after a moment; an answer that was on its way then does not count."""
-        deadline = moment + _PATIENCE_S
+        deadline = moment + _COMMIT_WITHIN_S
         assert self._running is not None
         while not self.committed_at or self.committed_at[-1] < moment + _ON_ITS_WAY_S:
             if self._running.done():
                 self._running.result()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"nothing was committed for {_PATIENCE_S:.0f} s after a kill")
+                raise TimeoutError(f"nothing was committed for {_COMMIT_WITHIN_S:.0f} s after a kill")
             await asyncio.sleep(_LOOK_S)
         return next(at for at in self.committed_at if at >= moment + _ON_ITS_WAY_S)
 
@@ -133,7 +133,7 @@ def kill_process(pid: int) -> float:
     process = psutil.Process(pid)
     moment = time.monotonic()
     os.kill(pid, signal.SIGKILL)
-    process.wait(_PATIENCE_S)
+    process.wait(_COMMIT_WITHIN_S)
     return moment
 
 
@@ -163,9 +163,9 @@ async def one_kill(cluster: aio.Cluster, kind: str, node_id: int, act: Callable[
 
 
 def with_life(cluster: aio.Cluster, kill: Kill, moment: float) -> Kill:
-    """Add when the victim's new life began, which its incarnation tells by the time of day."""
+    """Add when the victim's new incarnation began, which its incarnation tells by the time of day."""
     killed_at = time.time() - (time.monotonic() - moment)
-    return replace(kill, life_s=cluster.runtime.view.image.nodes[kill.node_id].incarnation / 1e6 - killed_at)
+    return replace(kill, began_s=cluster.runtime.view.image.nodes[kill.node_id].incarnation / 1e6 - killed_at)
 
 
 def victims(count: int) -> Iterator[int]:
@@ -205,8 +205,8 @@ def _say(number: int, kill: Kill) -> None:
     shares = ", ".join(f"{name} {seconds:.2f}" for name, seconds in kill.shares().items())
     what = f"{kill.kind} {kill.node_id}{' (the controller)' if kill.was_controller else ''}"
     words = f"kill {number}, {what}: {kill.commit_s:.2f} s until the next commit: {shares}"
-    if kill.life_s is not None:
-        words += f"; its new process began after {kill.life_s:.2f}"
+    if kill.began_s is not None:
+        words += f"; its new process began after {kill.began_s:.2f}"
     print(words, file=sys.stderr, flush=True)
 
 

@@ -24,8 +24,7 @@ from benchmarks.replication.loads import PARTITIONS
 from benchmarks.report import print_table
 from eagleray.cli.bench_load import Bench, Load
 from eagleray.client.cluster import AsyncCluster
-from eagleray.client.runtime import ClientRuntime
-from tests.support.nodes import THREE_MACHINES, NodesInProcess
+from eagleray.testing import THREE_MACHINES, LocalCluster
 
 TOPIC = "load"
 SLICE = 5000
@@ -48,7 +47,7 @@ class SlicedBench(Bench):
 
 
 @asynccontextmanager
-async def cluster_of(replicas: int) -> AsyncIterator[tuple[NodesInProcess, AsyncCluster]]:
+async def cluster_of(replicas: int) -> AsyncIterator[tuple[LocalCluster, AsyncCluster]]:
     """Start three nodes that keep so many replicas of everything, and a topic that is in sync."""
     least = str(min(replicas, 2))
     settings = {
@@ -56,8 +55,8 @@ async def cluster_of(replicas: int) -> AsyncIterator[tuple[NodesInProcess, Async
         "transaction.state.log.min.isr": least,
     }
     with tempfile.TemporaryDirectory(prefix="eagleray-bench-") as directory:
-        async with NodesInProcess(directory, THREE_MACHINES, settings) as nodes:
-            cluster = AsyncCluster(ClientRuntime(nodes.peers, nodes.nodes[0].image, cluster="bench"))
+        async with LocalCluster(directory, THREE_MACHINES, settings) as nodes:
+            cluster = nodes.connect()
             configs = {"min.insync.replicas": least}
             await cluster.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=replicas, configs=configs)
             while any(len(each.isr) < replicas for each in nodes.nodes[0].image.topics[TOPIC].partitions):
@@ -66,7 +65,7 @@ async def cluster_of(replicas: int) -> AsyncIterator[tuple[NodesInProcess, Async
             await cluster.close()
 
 
-def asked_by(nodes: NodesInProcess) -> Counter[str]:
+def asked_by(nodes: LocalCluster) -> Counter[str]:
     """What the nodes have asked of each other so far, together."""
     asked: Counter[str] = Counter()
     for node in nodes.nodes.values():

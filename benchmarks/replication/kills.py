@@ -15,10 +15,10 @@ class Kill(Struct, frozen=True):
     was_controller: bool
     commit_s: float
     decided_s: float | None = None
-    """When metadata first said that the node was given up, or had come in a new life."""
+    """When metadata first said that the node was given up, or had come in a new incarnation."""
 
-    life_s: float | None = None
-    """When the new process of a node began its life: until then it was Ray's turn to start it."""
+    began_s: float | None = None
+    """When the new process of a node began its incarnation: until then it was Ray's turn to start it."""
 
     was_given_up: bool = False
     """Whether its session ended before it was back, so that others lead what it led."""
@@ -27,10 +27,10 @@ class Kill(Struct, frozen=True):
         """The seconds until the next commit, by what was waited for."""
         decided_s = self.commit_s if self.decided_s is None else min(self.decided_s, self.commit_s)
         client = {"the client": self.commit_s - decided_s}
-        if self.was_given_up or self.life_s is None:
+        if self.was_given_up or self.began_s is None:
             return {"the session": decided_s} | client
-        life_s = min(self.life_s, decided_s)
-        return {"Ray": life_s, "registering": decided_s - life_s} | client
+        began_s = min(self.began_s, decided_s)
+        return {"Ray": began_s, "registering": decided_s - began_s} | client
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -71,8 +71,8 @@ def _where(kills: Sequence[Kill]) -> str:
     for kill in kills:
         for name, seconds in kill.shares().items():
             shares.setdefault(name, []).append(seconds)
-    lives = [kill.life_s for kill in kills if kill.was_given_up and kill.life_s is not None]
-    if lives:
+    late = [kill.began_s for kill in kills if kill.was_given_up and kill.began_s is not None]
+    if late:
         # Whether Ray was slow, or the session short, is seen only beside each other.
-        shares["Ray, too late"] = lives
+        shares["Ray, too late"] = late
     return ", ".join(f"{name} {quantile(seconds, 0.5):.2f}" for name, seconds in shares.items())

@@ -29,7 +29,7 @@ async def replicas(machines: Machines, chosen: list[str], *, rounds: int, second
     figures = Figures(list(REPLICAS), PARTS, peer=ONE, bar=BAR)
     failures = 0
     for number in range(rounds):
-        # Who comes first changes, so that a machine that gets slower or faster favours nobody.
+        # The order alternates, so that a machine that gets slower or faster favours no side.
         order = list(REPLICAS) if number % 2 == 0 else list(reversed(REPLICAS))
         for target in order:
             async with cluster_on(machines, **SETTINGS[target]) as cluster:

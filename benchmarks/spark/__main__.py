@@ -37,7 +37,7 @@ class Rates:
                     self._measure(part, endpoint, number)
 
     def _in_turn(self, number: int) -> list[Endpoint]:
-        """Who comes first changes, so that a machine that gets slower or faster favours nobody."""
+        """Return the sides in alternating order, so that a machine that gets slower or faster favours neither."""
         first = number % len(self._stage.endpoints)
         return self._stage.endpoints[first:] + self._stage.endpoints[:first]
 

@@ -54,7 +54,7 @@ class Endpoint(Struct, frozen=True):
         return topic
 
     def count(self, spark: SparkSession, topic: str) -> int:
-        """How many committed rows a topic has, by Spark's own connector, whoever wrote them."""
+        """How many committed rows a topic has, by Spark's own connector, whichever side wrote them."""
         witness = spark.read.format("kafka").option("kafka.bootstrap.servers", self.bootstrap_servers)
         return witness.option("kafka.isolation.level", "read_committed").option("subscribe", topic).load().count()
 

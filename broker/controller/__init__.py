@@ -1,1 +1,1 @@
-"""The controller: topics, their settings, who leads their partitions, and at which epoch."""
+"""The controller: topics, their settings, the leaders of their partitions, and at which epoch they lead."""

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from eagleray.broker.controller.changes import (
-    Change,
-    NodesUnplanned,
-    PartitionsAdded,
-    TopicConfigsChanged,
-    TopicDeleted,
-)
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.config_changes import changed_configs
-from eagleray.broker.controller.decisions import Decision, Refusal, decide, names_in, refuse, repeated
+from eagleray.broker.controller.decisions import Decision, Refusal, decide, refuse, repeated
 from eagleray.broker.controller.events import (
     AlterTopicConfigs,
     DeleteTopics,
@@ -20,22 +13,42 @@ from eagleray.broker.controller.events import (
     TopicResult,
     TopicsAnswered,
 )
-from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.new_partitions import NewPartitions
-from eagleray.broker.controller.topic_configs import TopicConfig
-from eagleray.broker.controller.topics import INTERNAL_TOPICS, TopicImage
-from eagleray.broker.replication.moving import target_of
+from eagleray.broker.controller.reassignment_progress import target_of
+from eagleray.broker.limits import shown
+from eagleray.broker.metadata.changes import (
+    Change,
+    DeletedTopicsForgotten,
+    NodesUnplanned,
+    PartitionsAdded,
+    TopicConfigsChanged,
+    TopicDeleted,
+)
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.topic_configs import TopicConfig
+from eagleray.broker.metadata.topics import INTERNAL_TOPICS, TopicImage
 from eagleray.broker.settings import InvalidConfig
 from eagleray.protocol.errors import ErrorCode
 
 
-def delete_topics(request: DeleteTopics, image: MetadataImage) -> Decision:
-    """Delete each topic that exists, with the nodes that were dedicated to it."""
+def delete_topics(
+    request: DeleteTopics, image: MetadataImage, config: ControllerConfig, time_of_day_ms: int
+) -> Decision:
+    """Delete each topic that exists, with the nodes that were dedicated to it.
+
+    The ids of topics that were deleted long ago are forgotten with it: so their number is bounded by what is deleted.
+    """
     wrong = repeated(request.names)
-    results = tuple(_delete(name, name in wrong, request.expected_ids.get(name), image) for name in names_in(request))
+    results = tuple(
+        _delete(name, name in wrong, request.expected_ids.get(name), image) for name in request.topic_names()
+    )
     answer = TopicsAnswered(request.request_id, results)
     deleted = [result for result in results if result.error_code is ErrorCode.NONE]
-    changes: list[Change] = [TopicDeleted(result.name, result.topic_id) for result in deleted]
+    changes: list[Change] = [TopicDeleted(result.name, result.topic_id, time_of_day_ms) for result in deleted]
+    latest_ms = time_of_day_ms - config.deleted_topics_retention_ms
+    forgotten = tuple(sorted(each for each, when_ms in image.deleted_topics.items() if when_ms < latest_ms))
+    if changes and forgotten:
+        changes.append(DeletedTopicsForgotten(forgotten))
     node_ids = _dedicated_to({result.name for result in deleted}, image)
     if not node_ids:
         return decide(answer, changes)
@@ -112,10 +125,9 @@ def alter_configs(request: AlterTopicConfigs, image: MetadataImage) -> Decision:
 
 
 def _find(name: str, image: MetadataImage, verb: str) -> TopicImage | Refusal:
-    """Return a topic of the users', or say why it cannot be dealt with as they ask."""
     if name in INTERNAL_TOPICS:
         return Refusal(ErrorCode.INVALID_REQUEST, f"{name} is the broker's own and cannot be {verb}")
     topic = image.topics.get(name)
     if topic is None:
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {shown(name)}")
     return topic

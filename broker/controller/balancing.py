@@ -1,23 +1,23 @@
-"""Leaders where they are preferred: when somebody asks, and by itself when a node is back."""
+"""Leaders where they are preferred: when a client asks, and by itself when a node is back."""
 
 from __future__ import annotations
 
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.decisions import Decision, decide
-from eagleray.broker.controller.events import ElectLeaders, PartitionResult, PartitionsAnswered
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.nodes import NO_NODE
-from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.controller.elections import Rules, changed, choose_leader, led_by, partitions_of, wants_preferred
+from eagleray.broker.controller.reassignment_progress import completed
+from eagleray.broker.controller.replica_events import ElectLeaders, PartitionResult, PartitionsAnswered
+from eagleray.broker.controller.replication_control import ReplicationControl
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.replication.controlling import ReplicationController
-from eagleray.broker.replication.electing import Rules, changed, choose_leader, led_by, partitions_of, wants_preferred
-from eagleray.broker.replication.moving import completed
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.nodes import NO_NODE
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 
 
-def elect_leaders(request: ElectLeaders, image: MetadataImage, replication: ReplicationController) -> Decision:
-    """Have the first replicas lead, or, where nobody does and it must not stay so, any that live."""
+def elect_leaders(request: ElectLeaders, image: MetadataImage, replication: ReplicationControl) -> Decision:
+    """Have the first replicas lead; in an unclean election, any living replica of a partition without a leader."""
     partitions = request.partitions
     if partitions is None:
         partitions = tuple(
@@ -80,7 +80,7 @@ class LeaderBalance:
         """When it looks again."""
         return self._next_ms if self._is_enabled else NEVER_MS
 
-    def restore(self, image: MetadataImage, replication: ReplicationController, now_ms: int) -> None:
+    def restore(self, image: MetadataImage, replication: ReplicationControl, now_ms: int) -> None:
         """If it is time, ask the leaders to hand over that are not the preferred ones."""
         if not self._is_enabled or now_ms < self._next_ms:
             return

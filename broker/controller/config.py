@@ -8,7 +8,7 @@ import msgspec
 
 from eagleray.broker.groups.config import OffsetsPartitions
 from eagleray.broker.log.config import LEAST_SEGMENT_BYTES
-from eagleray.broker.settings import NOT_IN_KAFKA, Changed, Setting, check_ranges
+from eagleray.broker.settings import INT64_MAX, NOT_IN_KAFKA, Changed, Setting, check_ranges
 from eagleray.broker.transactions.config import TransactionLogPartitions
 
 _INT16_MAX = 2**15 - 1
@@ -28,7 +28,6 @@ def _segment_bytes_of(topic: str) -> Setting:
     return Setting(
         f"The size at which a segment file of `{topic}` is closed. Only closed ones are compacted, so a smaller one "
         "keeps the log short, and coordinators quick to load it.",
-        unit="bytes",
         least=LEAST_SEGMENT_BYTES,
         changed=Changed.NEVER,
     )
@@ -93,7 +92,6 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
         Setting(
             "How often the controller looks for partitions whose preferred replica is in sync and does not lead; it "
             "acts by `auto.leader.rebalance.enable`.",
-            unit="seconds",
             least=1,
         ),
     ] = 300
@@ -104,14 +102,47 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
             "The number of partitions, of all topics with `leader.placement=dedicated` together, that may have an "
             "actor of their own; each is a process.",
             kafka=NOT_IN_KAFKA,
+            reached="POLICY_VIOLATION",
         ),
     ] = 64
+
+    max_topics_per_cluster: Annotated[
+        int,
+        Setting(
+            "The number of topics that a cluster may have, the internal ones not counted. Further ones are refused "
+            "with POLICY_VIOLATION, also those that would be created because a client asks for their metadata.",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="POLICY_VIOLATION",
+        ),
+    ] = 100_000
+
+    max_partitions_per_cluster: Annotated[
+        int,
+        Setting(
+            "The number of partitions that all topics of a cluster together may have, those of the internal ones not "
+            "counted. Further ones are refused with POLICY_VIOLATION.",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="POLICY_VIOLATION",
+        ),
+    ] = 200_000
+
+    deleted_topics_retention_ms: Annotated[
+        int,
+        Setting(
+            "How long the metadata keep the id of a topic that was deleted. A node that was away for longer does not "
+            "learn of the deletion: it keeps the topic's files as strays, until a person removes them.",
+            most=INT64_MAX,
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 30 * 24 * 60 * 60 * 1000
 
     queued_requests_limit: Annotated[
         int,
         Setting(
-            "The number of requests that change metadata and may wait at the controller for the append under way; "
-            "further ones are sent back at once, and their senders try again.",
+            "The number of appends of metadata that may follow, at the controller, one that is not committed yet; "
+            "requests that come then are sent back at once, and their senders try again.",
             kafka=NOT_IN_KAFKA,
         ),
     ] = 1000
@@ -130,7 +161,6 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
         Setting(
             "How long the controller lets a node wait for a change of the metadata before it answers that there is "
             "none.",
-            unit="ms",
             kafka=NOT_IN_KAFKA,
         ),
     ] = 30_000

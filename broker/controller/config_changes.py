@@ -1,4 +1,4 @@
-"""What the settings of a topic are after somebody has changed some of them."""
+"""What the settings of a topic are after a request has changed some of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from eagleray.broker.controller.events import AlterTopicConfigs
-from eagleray.broker.controller.topic_configs import TopicConfig, check_keys
-from eagleray.broker.controller.topics import TopicImage
+from eagleray.broker.metadata.topic_configs import TopicConfig, check_keys
+from eagleray.broker.metadata.topics import TopicImage
 from eagleray.broker.settings import InvalidConfig
 
 LIST_KEYS: Final = frozenset({"cleanup.policy"})
@@ -33,7 +33,6 @@ def changed_configs(request: AlterTopicConfigs, topic: TopicImage) -> dict[str, 
 
 
 def _kept(request: AlterTopicConfigs, topic: TopicImage) -> dict[str, str]:
-    """Return the settings that stay as they are unless the request names them."""
     if not request.replaces:
         return topic.configs
     return {key: text for key, text in topic.configs.items() if key == _PLACEMENT}

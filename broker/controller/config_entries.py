@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from eagleray.broker.controller.config_changes import LIST_KEYS
-from eagleray.broker.controller.topic_configs import TopicConfig, described_topic_settings
 from eagleray.broker.log.config import CONFIG_KEYS
 from eagleray.broker.messages import Message
+from eagleray.broker.metadata.topic_configs import TopicConfig, described_topic_settings
 
 _INT_KEYS: Final = frozenset(
     {
@@ -17,6 +17,7 @@ _INT_KEYS: Final = frozenset(
         "segment.index.bytes",
         "index.interval.bytes",
         "max.message.bytes",
+        "max.producer.ids",
         "min.insync.replicas",
         "producer.id.expiration.ms",
     }
@@ -24,7 +25,7 @@ _INT_KEYS: Final = frozenset(
 
 
 class ConfigSource(enum.IntEnum):
-    """Who has given a setting its value; the numbers are Kafka's."""
+    """Where a setting has its value from; the numbers are Kafka's."""
 
     TOPIC = 1
     CLUSTER = 4
@@ -45,7 +46,7 @@ class ConfigType(enum.IntEnum):
 
 
 class ConfigValue(Message, frozen=True):
-    """A value that somebody has given to a setting."""
+    """A value that a user has given to a setting."""
 
     text: str
     source: ConfigSource

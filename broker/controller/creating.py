@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from eagleray.broker.controller.changes import TopicCreated
 from eagleray.broker.controller.config import ControllerConfig
-from eagleray.broker.controller.decisions import Decision, Refusal, decide, names_in, repeated
+from eagleray.broker.controller.decisions import Decision, Refusal, decide, repeated
 from eagleray.broker.controller.events import CreateTopics, NewTopic, TopicResult, TopicsAnswered
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.names import collision_key, problem_with
 from eagleray.broker.controller.new_partitions import NewPartitions, with_min_isr
-from eagleray.broker.controller.topic_configs import TopicConfig
-from eagleray.broker.controller.topics import INTERNAL_TOPICS
+from eagleray.broker.metadata.changes import TopicCreated
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.topic_configs import TopicConfig
+from eagleray.broker.metadata.topic_names import collision_key, problem_with
+from eagleray.broker.metadata.topics import INTERNAL_TOPICS
 from eagleray.broker.settings import InvalidConfig
 from eagleray.protocol.errors import ErrorCode
 
@@ -29,10 +29,15 @@ def create_topics(
     wrong = repeated(topic.name for topic in request.topics)
     by_name = {topic.name: topic for topic in request.topics}
     results = [
-        TopicResult(name, *_REPEATED) if name in wrong else creation.add(by_name[name]) for name in names_in(request)
+        TopicResult(name, *_REPEATED) if name in wrong else creation.add(by_name[name])
+        for name in request.topic_names()
     ]
     answer = TopicsAnswered(request.request_id, tuple(results))
     return decide(answer) if request.validate_only else creation.partitions.decide(answer, creation.topics)
+
+
+def _topics_of_users(image: MetadataImage) -> int:
+    return len(image.topics) - sum(name in image.topics for name in INTERNAL_TOPICS)
 
 
 class _Creation:
@@ -46,10 +51,13 @@ class _Creation:
         self._image = image
         self._config = config
         self._new_topic_id = new_topic_id
+        self._topics_left = config.max_topics_per_cluster - _topics_of_users(image)
         self._names = {collision_key(name): name for name in image.topics}
 
     def add(self, topic: NewTopic) -> TopicResult:
-        refusal = self._problem_with_name(topic.name) or self._problem_with_numbers(topic)
+        refusal = (
+            self._problem_with_name(topic.name) or self._problem_with_numbers(topic) or self._problem_with_one_more()
+        )
         if refusal is not None:
             return TopicResult(topic.name, *refusal)
         try:
@@ -85,6 +93,13 @@ class _Creation:
             text = f"{name} collides with topic {other}, because '.' and '_' are the same in the names of metrics"
         return None if text is None else Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
 
+    def _problem_with_one_more(self) -> Refusal | None:
+        if self._topics_left > 0:
+            return None
+        most = self._config.max_topics_per_cluster
+        text = f"the cluster has as many topics as it may have; expected at most {most}, by max.topics.per.cluster"
+        return Refusal(ErrorCode.POLICY_VIOLATION, text)
+
     def _problem_with_numbers(self, topic: NewTopic) -> Refusal | None:
         factor = topic.replication_factor
         if topic.assignments and (topic.partitions, factor) != (_DEFAULT, _DEFAULT):
@@ -100,6 +115,7 @@ class _Creation:
 
     def _create(self, topic: NewTopic, count: int, factor: int, config: TopicConfig) -> TopicResult:
         self._names[collision_key(topic.name)] = topic.name
+        self._topics_left -= 1
         partitions = self.partitions.make(topic.name, range(count), config.is_dedicated, factor, topic.assignments)
         if self._new_topic_id is None:
             return TopicResult(topic.name, ErrorCode.NONE, partitions=count, replication_factor=factor)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eagleray.broker.controller.changes import Change, DrainingChanged
 from eagleray.broker.controller.decisions import Decision, Refusal, decide, refuse
-from eagleray.broker.controller.events import DrainAnswered, DrainNodes
-from eagleray.broker.controller.image import MetadataImage
 from eagleray.broker.controller.placement import Placement, role_for
+from eagleray.broker.controller.reassignment import reassign
+from eagleray.broker.controller.reassignment_progress import target_of
+from eagleray.broker.controller.replica_events import DrainAnswered, DrainNodes
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.replication.moving import target_of
-from eagleray.broker.replication.reassigning import reassign
+from eagleray.broker.metadata.changes import Change, DrainingChanged
+from eagleray.broker.metadata.image import MetadataImage
 from eagleray.protocol.errors import ErrorCode
 
 
@@ -47,7 +47,6 @@ def _draining(node_ids: tuple[int, ...], image: MetadataImage) -> Iterator[Chang
 
 
 def _moves(nodes: set[int], image: MetadataImage) -> list[Change] | Refusal:
-    """Move what these nodes keep, each partition to machines that have none of it."""
     placement = Placement(image)
     changes: list[Change] = []
     for partition in dict.fromkeys(each for node_id in sorted(nodes) for each in image.kept_by(node_id)):

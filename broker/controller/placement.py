@@ -7,18 +7,18 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import groupby
 
 from eagleray.broker.controller.decisions import Refusal
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.nodes import Role
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionImage
-from eagleray.broker.replication.placing import ReplicaPlacement, Site
+from eagleray.broker.controller.replica_placer import ReplicaPlacer, Site
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.nodes import ProcessRole
+from eagleray.broker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionImage
 from eagleray.protocol.errors import ErrorCode
 
-_ROLES = {TRANSACTION_STATE: Role.COORDINATOR, CONSUMER_OFFSETS: Role.GROUPS}
+_ROLES = {TRANSACTION_STATE: ProcessRole.COORDINATOR, CONSUMER_OFFSETS: ProcessRole.GROUPS}
 
 
-def role_for(topic: str) -> Role:
+def role_for(topic: str) -> ProcessRole:
     """Return the role that the nodes have which keep a topic's partitions."""
-    return _ROLES.get(topic, Role.LEADER)
+    return _ROLES.get(topic, ProcessRole.LEADER)
 
 
 def first_kept_by(replicas: tuple[int, ...], registered: Container[int]) -> PartitionImage:
@@ -32,13 +32,13 @@ def first_kept_by(replicas: tuple[int, ...], registered: Container[int]) -> Part
     return PartitionImage(isr[0], 0, replicas, isr)
 
 
-def problem_with_replicas(replicas: Sequence[int], image: MetadataImage, role: Role) -> Refusal | None:
+def problem_with_replicas(replicas: Sequence[int], image: MetadataImage, role: ProcessRole) -> Refusal | None:
     """Say what speaks against nodes that a client wants to keep a partition, if anything does."""
     text = _text_about_replicas(replicas, image, role)
     return None if text is None else Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
 
 
-def _text_about_replicas(replicas: Sequence[int], image: MetadataImage, role: Role) -> str | None:
+def _text_about_replicas(replicas: Sequence[int], image: MetadataImage, role: ProcessRole) -> str | None:
     nodes = Placement(image).candidates(role)
     if not replicas:
         return "a partition is assigned to no node; expected one or more"
@@ -71,19 +71,19 @@ class Placement:
         self._alive = {image.plan[node_id].machine for node_id in image.nodes}
         self._dedicated = Counter(node.machine for node in image.plan.values() if node.dedicated_to is not None)
 
-    def candidates(self, role: Role) -> list[int]:
+    def candidates(self, role: ProcessRole) -> list[int]:
         """Return the nodes that share the partitions of a role, in the order of their ids."""
         return [node_id for node_id in self._shared if role in self._roles[node_id] and node_id not in self._draining]
 
-    def has(self, role: Role) -> bool:
+    def has(self, role: ProcessRole) -> bool:
         """Whether any node shares the partitions of a role, even one that is being drained."""
         return any(role in roles for roles in self._roles.values())
 
-    def machines(self, role: Role) -> set[str]:
+    def machines(self, role: ProcessRole) -> set[str]:
         """Return the machines on which partitions of a role can be put."""
         return {self._machine[node_id] for node_id in self.candidates(role)}
 
-    def place(self, role: Role, count: int, replication_factor: int = 1) -> list[tuple[int, ...]]:
+    def place(self, role: ProcessRole, count: int, replication_factor: int = 1) -> list[tuple[int, ...]]:
         """Choose who keeps the partitions of a new topic, the leader first; there have to be enough machines.
 
         The leaders go round the nodes, so that the topic is spread however full each node is, and begin where there is
@@ -91,7 +91,7 @@ class Placement:
         """
         nodes = self._machine_after_machine(self._preferred(role, replication_factor))
         first = nodes.index(min(nodes, key=lambda node_id: (self._led[node_id], node_id)))
-        followers = ReplicaPlacement(self._site(node_id) for node_id in nodes)
+        followers = ReplicaPlacer(self._site(node_id) for node_id in nodes)
         leaders = [nodes[(first + place) % len(nodes)] for place in range(count)]
         chosen = [followers.place(replication_factor, (leader,)) for leader in leaders]
         self.put(chosen)
@@ -104,7 +104,7 @@ class Placement:
             for node_id in replicas:
                 self._kept[node_id] += 1
 
-    def take_over(self, role: Role, machine: str) -> int | None:
+    def take_over(self, role: ProcessRole, machine: str) -> int | None:
         """Choose the node with the least to do, on the machine that has the data, for a replica without its node."""
         nodes = [
             node_id for node_id in self._shared if role in self._roles[node_id] and self._machine[node_id] == machine
@@ -115,7 +115,7 @@ class Placement:
         self.put([(node_id,)])
         return node_id
 
-    def add_to(self, role: Role, replicas: Iterable[int]) -> int | None:
+    def add_to(self, role: ProcessRole, replicas: Iterable[int]) -> int | None:
         """Choose one more node for a partition that is on these, if there is a machine that has none of it."""
         taken = {self._machine[node_id] for node_id in replicas}
         nodes = [node_id for node_id in self.candidates(role) if self._machine[node_id] not in taken]
@@ -127,19 +127,18 @@ class Placement:
 
     def machine_for_dedicated(self) -> str:
         """Choose the machine for a node that has one partition to itself: where there are the fewest of them."""
-        nodes = self.candidates(Role.LEADER) or [each for each in self._shared if each not in self._draining]
+        nodes = self.candidates(ProcessRole.LEADER) or [each for each in self._shared if each not in self._draining]
         machines = {self._machine[node_id] for node_id in nodes} or {""}
         machine = min(machines, key=lambda name: (self._dedicated[name], name))
         self._dedicated[machine] += 1
         return machine
 
-    def _preferred(self, role: Role, machines_needed: int) -> list[int]:
+    def _preferred(self, role: ProcessRole, machines_needed: int) -> list[int]:
         nodes = self.candidates(role)
         alive = [node_id for node_id in nodes if self._machine[node_id] in self._alive]
         return alive if len({self._machine[node_id] for node_id in alive}) >= machines_needed else nodes
 
     def _machine_after_machine(self, nodes: list[int]) -> list[int]:
-        """Order nodes so that neighbours are on different machines, as far as that goes."""
         by_machine = groupby(sorted(nodes, key=lambda node_id: (self._machine[node_id], node_id)), self._machine.get)
         ranked = [(rank, node_id) for _, group in by_machine for rank, node_id in enumerate(group)]
         return [node_id for _, node_id in sorted(ranked)]

@@ -8,18 +8,18 @@ from typing import Final
 
 import msgspec
 
-from eagleray.broker.controller.changes import Change, ClusterCreated, NodesPlanned, NodesUnplanned, TopicCreated
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.decisions import Decision, Refusal, refuse
+from eagleray.broker.controller.elections import changed, partitions_of
 from eagleray.broker.controller.events import PlanAnswered, PlanNodes
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.machines import problem_with_machines, renamed_machines
 from eagleray.broker.controller.new_partitions import with_min_isr
-from eagleray.broker.controller.nodes import FIRST_DEDICATED_NODE_ID, PlannedNode, Role
 from eagleray.broker.controller.placement import Placement, first_kept_by, role_for
 from eagleray.broker.controller.relocating import Relocation
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from eagleray.broker.replication.electing import changed, partitions_of
+from eagleray.broker.metadata.changes import Change, ClusterCreated, NodesPlanned, NodesUnplanned, TopicCreated
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.machines import problem_with_machines, renamed_machines
+from eagleray.broker.metadata.nodes import FIRST_DEDICATED_NODE_ID, PlannedNode, ProcessRole
+from eagleray.broker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from eagleray.broker.settings import InvalidConfig
 from eagleray.protocol.errors import ErrorCode
 
@@ -95,8 +95,9 @@ def _problem_with(nodes: tuple[PlannedNode, ...], image: MetadataImage) -> str |
     if len({node.node_id for node in nodes}) < len(nodes):
         return "two planned nodes have the same id; expected each id once"
     for node in nodes:
-        if not node.roles or not set(node.roles) <= set(Role):
-            return f"node {node.node_id} is planned with roles {list(node.roles)}; expected some of {', '.join(Role)}"
+        if not node.roles or not set(node.roles) <= set(ProcessRole):
+            expected = ", ".join(ProcessRole)
+            return f"node {node.node_id} is planned with roles {list(node.roles)}; expected some of {expected}"
         is_own = node.dedicated_to is None and 0 <= node.node_id < FIRST_DEDICATED_NODE_ID
         # Who repeats what it was answered names the dedicated nodes as well, which is as good as leaving them out.
         if not is_own and image.plan.get(node.node_id) != node:
@@ -125,7 +126,7 @@ def _changes_of_plan(
 
 def _relocate(relocation: Relocation, planned: MetadataImage) -> tuple[Change, ...] | Refusal:
     placement, relocated = Placement(planned), []
-    deserted: set[Role] = set()
+    deserted: set[ProcessRole] = set()
     for partition, state, rules in partitions_of(planned):
         after = relocation.relocate(partition, state, rules)
         if after == state:
@@ -146,7 +147,6 @@ def _relocate(relocation: Relocation, planned: MetadataImage) -> tuple[Change, .
 def _create_internal_topics(
     image: MetadataImage, config: ControllerConfig, new_id: Callable[[], bytes]
 ) -> Iterator[Change]:
-    """Make the topics whose role the plan has, with as many replicas as the machines of now allow."""
     placement = Placement(image)
     wanted = {
         TRANSACTION_STATE: (

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import msgspec
 
 from eagleray.broker.controller.decisions import Refusal
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.broker.controller.elections import Rules, choose_leader, led_by
 from eagleray.broker.controller.placement import Placement, role_for
-from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.controller.reassignment_progress import completed
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.replication.electing import Rules, choose_leader, led_by
-from eagleray.broker.replication.moving import completed
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.nodes import NO_NODE
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.protocol.errors import ErrorCode
 
 

@@ -13,20 +13,23 @@ from eagleray.broker.groups.events import (
     OffsetsCommitted,
     OffsetToCommit,
 )
-from eagleray.broker.groups.log_records import encode_key, encode_value
+from eagleray.broker.groups.log_records import apply_change, encode_key, encode_value
+from eagleray.broker.groups.log_writer import NO_PRODUCER_KEY, LogBatch
 from eagleray.broker.groups.membership import NO_MEMBERS
-from eagleray.broker.groups.shards import OffsetsAppend, Shard
-from eagleray.broker.groups.state import StoredOffset
-from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.groups.shards import Shard
+from eagleray.broker.groups.state import OffsetsState, StoredOffset
+from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartition
+from eagleray.broker.log.producer_state import NO_OFFSET, ProducerEntry
 from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.partitions.events import TransactionVerified, VerifyTransaction
+from eagleray.broker.runtime.connection_bindings import NO_QUESTION, ConnectionClosed
 from eagleray.protocol.errors import ErrorCode
 
 _NONE = ErrorCode.NONE
 
 
 class CommitServer:
-    """Has offsets logged for those who may commit them.
+    """Logs offsets for the members that may commit them.
 
     The first commit of a transaction waits until the transaction's coordinator has confirmed that it will send a marker
     here, as a partition leader's first batch does. Whether its group takes it is decided after that, when it goes to
@@ -36,6 +39,7 @@ class CommitServer:
     def __init__(self, context: GroupContext) -> None:
         self._context = context
         self._find_shard = context.shards.find
+        self._is_guarded = context.config.transaction_v1_guard.is_on
 
     # Outside of transactions
 
@@ -61,12 +65,49 @@ class CommitServer:
             self._context.reply(request.request_id, ErrorCode.INVALID_REQUEST)
         elif isinstance(shard, ErrorCode):
             self._context.reply(request.request_id, shard)
-        elif producer.epoch < _newest_epoch(shard, producer.producer_id):
-            self._context.reply(request.request_id, ErrorCode.INVALID_PRODUCER_EPOCH)
-        elif shard.confirmed.get(producer.producer_id) == producer.epoch:
+        else:
+            self._commit_or_verify(shard, request, now_ms)
+
+    def _commit_or_verify(self, shard: Shard, request: CommitTransactionOffsets, now_ms: int) -> None:
+        producer = request.producer
+        known = self._context.log.producers(shard.partition).get(producer.producer_id)
+        if producer.epoch < _newest_epoch(shard, producer.producer_id, known):
+            self._context.reply(request.request_id, ErrorCode.INVALID_PRODUCER_EPOCH, shard)
+        elif request.client is not None and self._guard_refuses(shard, request):
+            return
+        elif (
+            known is not None
+            and known.epoch == producer.epoch
+            and known.open_since_offset != NO_OFFSET
+            and producer.producer_id not in shard.latest
+        ):
+            # The log has something of this transaction, whose coordinator will surely send a marker here.
             self._append(shard, request, producer, now_ms)
         else:
             self._verify(shard, request)
+
+    def _guard_refuses(self, shard: Shard, request: CommitTransactionOffsets) -> bool:
+        """Refuse a commit of version 1 that does not come by the connection of its producer.
+
+        One that was held up in the network could not be told from one of the transaction that is open now.
+        """
+        client, producer_id = request.client, request.producer.producer_id
+        if client is None or request.transaction_version >= IMPLICIT_VERSION or not self._is_guarded:
+            return False
+        if shard.bindings.is_bound(producer_id, client.number):
+            return False
+        asked_for = frozenset((request.group, offset) for offset in request.offsets)
+        question = shard.bindings.question_to(producer_id, client, asked_for)
+        if question != NO_QUESTION:
+            self._context.ask_again(request.request_id, question)
+        return question != NO_QUESTION
+
+    def connection_closed(self, event: ConnectionClosed, now_ms: int) -> None:  # noqa: ARG002 - all handlers take the time
+        """Forget a connection, and refuse the commits that have come by it and wait: its client hears nothing."""
+        for shard in self._context.shards:
+            shard.bindings.closed(event.connection)
+            for request in shard.verifications.withdraw(lambda each: _is_of(each, event.connection)):
+                self._context.reply(request.request_id, ErrorCode.NETWORK_EXCEPTION)
 
     def _verify(self, shard: Shard, request: CommitTransactionOffsets) -> None:
         producer = request.producer
@@ -74,12 +115,12 @@ class CommitServer:
         if waiting_epoch is not None and waiting_epoch < producer.epoch:
             # The coordinator's word for the newer producer is not one for the commits of the older.
             for older in shard.verifications.void(producer.producer_id):
-                self._context.reply(older.request_id, ErrorCode.INVALID_PRODUCER_EPOCH)
+                self._context.reply(older.request_id, ErrorCode.INVALID_PRODUCER_EPOCH, shard)
         verification_id = shard.verifications.wait(producer, request)
         if verification_id is not None:
-            partition = TopicPartition(OFFSETS_TOPIC, shard.offsets_partition)
+            partition = TopicPartition(OFFSETS_TOPIC, shard.partition)
             adds_partition = request.transaction_version >= IMPLICIT_VERSION
-            self._context.emit(
+            self._context.say_at_once(
                 VerifyTransaction(verification_id, partition, request.transactional_id, producer, adds_partition)
             )
 
@@ -88,38 +129,58 @@ class CommitServer:
         shard = self._context.shards.by_partition.get(event.partition.partition)
         if shard is None or event.partition.topic != OFFSETS_TOPIC:
             return
-        for request in shard.verifications.answered(event.verification_id, event.producer_id):
-            if event.error_code is _NONE:
-                shard.confirmed[event.producer_id] = request.producer.epoch
-                self._append(shard, request, request.producer, now_ms)
-            else:
+        known = self._context.log.producers(shard.partition).get(event.producer_id)
+        waiting = shard.verifications.answered(event.verification_id, event.producer_id)
+        for request in waiting:
+            if event.error_code is not _NONE:
                 self._context.reply(request.request_id, event.error_code)
+            elif known is not None and request.producer.epoch < known.epoch:
+                self._context.reply(request.request_id, ErrorCode.INVALID_PRODUCER_EPOCH, shard)
+            else:
+                self._append(shard, request, request.producer, now_ms)
+        if event.producer_id in shard.latest:
+            shard.decisions.verified(event)
+        elif waiting and (known is None or known.open_since_offset == NO_OFFSET):
+            shard.decisions.forget(event.producer_id)
 
     # Both
 
     def _append(self, shard: Shard, request: Commit, producer: ProducerIdentity | None, now_ms: int) -> None:
         error_code = self._check_member(shard, request, now_ms, is_transactional=producer is not None)
         if error_code is not _NONE:
-            self._context.reply(request.request_id, error_code)
+            self._context.reply(request.request_id, error_code, shard)
             return
-        token = self._context.next_token
-        changes, records, errors = [], [], []
+        refusal = self._context.refusal(shard)
+        if refusal is not _NONE:
+            self._context.reply(request.request_id, refusal)
+            return
+        taken, records, errors = [], [], []
         for offset in request.offsets:
             record = self._encode(request.group, offset, now_ms)
             if isinstance(record, ErrorCode):
                 errors.append(record)
-                continue
-            errors.append(_NONE)
-            records.append(record)
-            stored = StoredOffset(offset.offset, offset.leader_epoch, offset.metadata, now_ms, token)
-            changes.append((offset.partition, stored))
-        all_taken = len(records) == len(errors)
-        answer = OffsetsCommitted(request.request_id, _NONE, () if all_taken else tuple(errors))
+            else:
+                errors.append(_NONE)
+                taken.append(offset)
+                records.append(record)
+        if self._context.is_too_large(shard, records):
+            self._context.reply(request.request_id, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+            return
+        if producer is not None and not self._is_remembered(shard, producer, now_ms):
+            self._context.reply(request.request_id, ErrorCode.POLICY_VIOLATION)
+            return
         if records:
-            append = OffsetsAppend(shard, token, request.group, tuple(changes), producer, answer)
-            self._context.log(append, tuple(records))
-        else:
-            self._context.emit(answer)
+            producer_id = NO_PRODUCER_KEY if producer is None else producer.producer_id
+            self._context.runtime.append(shard, producer_id, LogBatch(tuple(records), producer))
+            _apply(shard.state, request.group, taken, None if producer is None else producer_id, now_ms)
+        all_taken = len(taken) == len(errors)
+        self._context.say(shard, OffsetsCommitted(request.request_id, _NONE, () if all_taken else tuple(errors)))
+
+    def _is_remembered(self, shard: Shard, producer: ProducerIdentity, now_ms: int) -> bool:
+        """Whether the log knows a producer, or has room for another (`max.producer.ids`)."""
+        producers, producer_id = self._context.log.producers(shard.partition), producer.producer_id
+        is_known = producers.get(producer_id) is not None or producer_id in shard.latest
+        return is_known or producers.limit.has_room(now_ms)
 
     def _check_member(self, shard: Shard, request: Commit, now_ms: int, *, is_transactional: bool) -> ErrorCode:
         membership = shard.membership_of(request.group)
@@ -146,9 +207,20 @@ class CommitServer:
             return ErrorCode.INVALID_REQUEST
 
 
-def _newest_epoch(shard: Shard, producer_id: int) -> int:
-    """The newest epoch of a producer that the log has, or that somebody was confirmed with or asks about."""
-    known = shard.state.producers.get(producer_id)
-    logged = -1 if known is None else known.epoch
+def _apply(
+    state: OffsetsState, group: str, offsets: list[OffsetToCommit], producer_id: int | None, now_ms: int
+) -> None:
+    for offset in offsets:
+        stored = StoredOffset(offset.offset, offset.leader_epoch, offset.metadata, now_ms, state.next_position)
+        state.next_position += 1
+        apply_change(state, producer_id, group, offset.partition, stored)
+
+
+def _is_of(request: CommitTransactionOffsets, connection: int) -> bool:
+    return request.client is not None and request.client.number == connection
+
+
+def _newest_epoch(shard: Shard, producer_id: int, known: ProducerEntry | None) -> int:
+    """The newest epoch of a producer that the log has, or that a commit which waits was made with."""
     waiting = shard.verifications.epoch_of(producer_id)
-    return max(logged, shard.confirmed.get(producer_id, -1), -1 if waiting is None else waiting)
+    return max(NO_EPOCH if known is None else known.epoch, NO_EPOCH if waiting is None else waiting)

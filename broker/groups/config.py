@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from eagleray.broker.groups.consumer.config import ConsumerGroupConfig
-from eagleray.broker.log.config import ProducerIdExpiration
+from eagleray.broker.runtime.connection_guard_mode import ConnectionGuardMode, TransactionV1Guard
 from eagleray.broker.settings import INT32_MAX, Changed, InvalidConfig, Setting, key_of
 
 _MINUTE_MS = 60 * 1000
-_DAY_MS = 24 * 60 * _MINUTE_MS
 
 LONGEST_TEXT: Final = (2**15 - 1) // 4
 """How many characters surely fit into a text of Kafka's records, which has two bytes for its length."""
@@ -41,6 +40,7 @@ class GroupConfig(ConsumerGroupConfig, frozen=True, kw_only=True):
             "OFFSET_METADATA_TOO_LARGE. Kafka counts characters, in spite of the name, and so does Eagleray.",
             unit="characters",
             most=LONGEST_TEXT,
+            reached="OFFSET_METADATA_TOO_LARGE",
         ),
     ] = 4096
 
@@ -64,9 +64,6 @@ class GroupConfig(ConsumerGroupConfig, frozen=True, kw_only=True):
         ),
     ] = 10 * _MINUTE_MS
 
-    producer_id_expiration_ms: ProducerIdExpiration = _DAY_MS
-    """How long to remember the epoch of a producer that has no transaction open; the log has the same setting."""
-
     group_min_session_timeout_ms: Annotated[
         int,
         Setting(
@@ -87,13 +84,16 @@ class GroupConfig(ConsumerGroupConfig, frozen=True, kw_only=True):
             least=1,
             most=LONGEST_TIME_MS,
             also="at least `group.min.session.timeout.ms`",
+            reached="INVALID_SESSION_TIMEOUT",
         ),
     ] = 30 * _MINUTE_MS
 
     group_max_size: Annotated[
         int,
         Setting(
-            "The number of members that a classic group may have; further ones get GROUP_MAX_SIZE_REACHED.", least=1
+            "The number of members that a classic group may have; further ones get GROUP_MAX_SIZE_REACHED.",
+            least=1,
+            reached="GROUP_MAX_SIZE_REACHED",
         ),
     ] = INT32_MAX
 
@@ -148,6 +148,8 @@ class GroupConfig(ConsumerGroupConfig, frozen=True, kw_only=True):
             also="at least `group.consumer.session.timeout.ms`",
         ),
     ] = 60_000
+
+    transaction_v1_guard: TransactionV1Guard = ConnectionGuardMode.ON
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,20 +1,29 @@
-"""What the parts of a group coordinator share: its shards, and the effects of the event at hand."""
+"""What the parts of a group coordinator share: its shards, the log behind them, and where answers are given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
 
 from eagleray.broker.groups.config import GroupConfig
-from eagleray.broker.groups.events import Effect, LogOffsets, OffsetsCommitted
-from eagleray.broker.groups.log_records import apply_change, apply_members, encode_key
+from eagleray.broker.groups.consumer.events import ConsumerGroupDescribed, ConsumerHeartbeatAnswered
+from eagleray.broker.groups.events import Effect, OffsetsCommitted
+from eagleray.broker.groups.log_records import apply_members, encode_key
+from eagleray.broker.groups.log_writer import NO_PRODUCER_KEY, LogBatch, size_of
 from eagleray.broker.groups.membership import LogRecord
-from eagleray.broker.groups.shards import Append, Finished, MarkersAppend, OffsetsAppend, Shard, ShardTable
+from eagleray.broker.groups.shards import GroupRuntime, Said, Shard, ShardTable
+from eagleray.broker.groups.state import Group
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.partitions.events import MarkersAnswered
+from eagleray.broker.log.producer_state import ProducerState
+from eagleray.broker.partitions.coordinator_epochs import CoordinatorEpochs
+from eagleray.broker.partitions.events import AskLastDecision, MarkersAnswered, VerifyTransaction
 from eagleray.protocol.errors import ErrorCode
 
 _NONE = ErrorCode.NONE
+_NOTHING: Final = Group()
+
+RETRY_MS: Final = 100
+"""How soon something that time has made due is tried again, where the log takes nothing."""
 
 CODES_FOR_CLIENTS: Final = {
     # Clients try again after this one without looking for another coordinator, and all of them know it.
@@ -26,136 +35,121 @@ CODES_FOR_CLIENTS: Final = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 }
-"""What the log and the transaction coordinator answer, in the words that a committing client understands."""
+"""What the transaction coordinator answers, in the words that a committing client understands."""
 
-CODES_FOR_MEMBERS: Final = CODES_FOR_CLIENTS | {ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR}
-"""What the log answers, in the words that a member understands."""
+
+class OffsetsLog(Protocol):
+    """The partitions of `__consumer_offsets`, as the coordinator asks about them before it decides."""
+
+    def check_append(self, partition: int, epoch: int) -> ErrorCode:
+        """Say why a partition that is led at an epoch cannot be appended to now, or NONE."""
+
+    def producers(self, partition: int) -> ProducerState:
+        """What the log of a partition knows of producers; of those of the turn at hand it knows nothing yet."""
+
+    def largest_batch(self, partition: int) -> int:
+        """How large a batch the log of a partition takes."""
+
+    def newest_coordinator_epoch(self) -> int:
+        """The newest epoch that a transaction coordinator has had."""
 
 
 class GroupContext:
-    """Where effects are collected, and where appends wait for the log.
+    """Where records are appended and take effect, and where answers are given.
 
-    Every request is in exactly one place until it is answered: with the append that it asked for, or waiting for the
-    verification of its transaction.
+    Every request is in exactly one place until it is answered: with the members of its group, waiting for the
+    verification of its transaction, or as the answer to it that its shard holds back until the log is committed.
     """
 
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
+    def __init__(self, config: GroupConfig, new_id: Callable[[], str], log: OffsetsLog) -> None:
         self.config = config
         self.new_id = new_id
-        self.shards = ShardTable(config.offsets_topic_num_partitions)
-        self.appends: dict[int, Append] = {}
-        """All that is under way, by token."""
-        self._next_token = 0
-        self._effects: list[Effect] = []
-        self.emit = self._effects.append
+        self.log = log
+        self.runtime = GroupRuntime(log.check_append, refused)
+        self.shards = ShardTable(config.offsets_topic_num_partitions, self.runtime.shards)
+        self.say = self.runtime.say
+        """Say something about a shard, once that on which it rests is committed."""
+        self.coordinator_epochs = CoordinatorEpochs(log.newest_coordinator_epoch)
+        self.say_at_once = self.runtime.say_at_once
+        """Say what rests on nothing that the log has."""
 
-    def drain(self) -> list[Effect]:
-        """Return the effects so far, in order, and begin a new list."""
-        effects = self._effects.copy()
-        self._effects.clear()
-        return effects
+    def end_turn(self) -> list[Effect]:
+        """Return what the events of a turn have made necessary, in order, and begin another."""
+        said, appends = self.runtime.end_turn()
+        return [*said, *appends]
 
-    def reply(self, request_id: int, error_code: ErrorCode) -> None:
-        """Answer a commit or a deletion that nothing came of."""
-        self.emit(OffsetsCommitted(request_id, CODES_FOR_CLIENTS.get(error_code, error_code)))
+    def reply(self, request_id: int, error_code: ErrorCode, shard: Shard | None = None) -> None:
+        """Answer a commit or a deletion that nothing came of, at once or, of a shard, when that is committed."""
+        answer = OffsetsCommitted(request_id, CODES_FOR_CLIENTS.get(error_code, error_code))
+        if shard is None:
+            self.say_at_once(answer)
+        else:
+            self.say(shard, answer)
 
-    # Tokens: they tell appends apart, and in which order the log has them
+    def ask_again(self, request_id: int, question: int) -> None:
+        """Refuse a commit with a question of the connection guard, which the client answers by repeating the commit."""
+        self.say_at_once(OffsetsCommitted(request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, question=question))
 
-    @property
-    def next_token(self) -> int:
-        """The token of whatever is appended next; nothing that is in a log already has a position so large."""
-        return self._next_token
+    # Appends: what is appended takes effect at once
 
-    def begin_behind(self, position: int) -> None:
-        """See to it that what is appended from now on counts as later than what was loaded."""
-        self._next_token = max(self._next_token, position)
+    def refusal(self, shard: Shard) -> ErrorCode:
+        """Why nothing can be logged in this turn, or NONE; asked before anything changes."""
+        refusal = self.runtime.refusal(shard)
+        if refusal is _NONE and shard.deleted_topics:
+            self._delete_topics(shard)
+        return refusal
 
-    def track(self, append: Append) -> None:
-        """Note that something is on its way to the log."""
-        assert append.token == self._next_token, "the order of tokens is that of the log"
-        self._next_token += 1
-        self.appends[append.token] = append
-        append.shard.in_flight.append(append)
+    def is_too_large(self, shard: Shard, records: Iterable[LogRecord]) -> bool:
+        """Whether records that belong together are more than one batch may hold."""
+        return size_of(records) > self.log.largest_batch(shard.partition)
+
+    def log_members(self, shard: Shard, records: tuple[LogRecord, ...]) -> None:
+        """Log what becomes of a group's members."""
+        self.runtime.append(shard, NO_PRODUCER_KEY, LogBatch(records))
+        for key, value in records:
+            apply_members(shard.state, key, value)
+
+    def log_tombstones(self, shard: Shard, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """Delete offsets of a group."""
+        for partition in partitions:
+            self.runtime.append(shard, NO_PRODUCER_KEY, LogBatch(((encode_key(group, partition), None),)))
+            shard.state.remove(group, partition)
+
+    def log_deletion(self, shard: Shard, group: str, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Delete offsets of a group, and the group itself, which has no members and is live no more."""
+        self.log_tombstones(shard, group, partitions)
+        gone = shard.live.pop(group, None)
+        tombstones = () if gone is None else gone.tombstones()
+        if tombstones:
+            self.log_members(shard, tombstones)
+
+    # Deleted topics
+
+    def delete_topics(self, shard: Shard, topics: Iterable[str]) -> None:
+        """Delete the offsets of topics, or do it as soon as the log takes something: a later topic has none of them."""
+        shard.deleted_topics.update(topics)
+        if shard.is_loaded:
+            self.refusal(shard)
+
+    def _delete_topics(self, shard: Shard) -> None:
+        topics, shard.deleted_topics = shard.deleted_topics, set()
+        for name, group in [*shard.state.groups.items()]:
+            self.log_tombstones(shard, name, [each for each in group.partitions() if each.topic in topics])
 
     # Offsets
 
-    def log(self, append: OffsetsAppend, records: tuple[tuple[bytes, bytes | None], ...]) -> None:
-        """Have offsets logged; they count, and their request is answered, when the log has them."""
-        self.track(append)
-        shard = append.shard
-        self.emit(LogOffsets(shard.offsets_partition, shard.epoch, append.token, records, append.producer))
+    def offsets_of(self, shard: Shard, group: str) -> Group:
+        """Return the offsets of a group, which may be none."""
+        return shard.state.groups.get(group, _NOTHING)
 
-    def log_tombstones(
-        self, shard: Shard, group: str, partitions: list[TopicPartition], answer: OffsetsCommitted | None = None
-    ) -> None:
-        """Have offsets of a group deleted."""
-        changes = tuple((partition, None) for partition in partitions)
-        records = tuple((encode_key(group, partition), None) for partition in partitions)
-        self.log(OffsetsAppend(shard, self._next_token, group, changes, answer=answer), records)
 
-    def log_members(
-        self, shard: Shard, group: str, records: tuple[LogRecord, ...], finished: Finished | None = None
-    ) -> None:
-        """Have something logged of a group's members; `finished` is told when it counts, or that it never will."""
-        self.log(OffsetsAppend(shard, self._next_token, group, (), members=records, finished=finished), records)
-
-    def log_deletion(
-        self, shard: Shard, group: str, partitions: list[TopicPartition], answer: OffsetsCommitted | None = None
-    ) -> None:
-        """Have offsets of a group deleted, and the group itself, which has no members and is live no more.
-
-        Whoever joins meanwhile finds no such group, and what is logged of the new one comes behind the tombstones. If
-        they are lost, the group is live again, unless there is a new one.
-        """
-        gone = shard.live.pop(group, None)
-        members = () if gone is None else gone.tombstones()
-
-        def finished(error_code: ErrorCode, now_ms: int) -> None:  # noqa: ARG001 - whenever it is
-            if error_code is not _NONE and gone is not None and shard.is_loaded:
-                shard.live.setdefault(group, gone)
-
-        changes = tuple((partition, None) for partition in partitions)
-        records = (*((encode_key(group, partition), None) for partition in partitions), *members)
-        if records:
-            append = OffsetsAppend(shard, self._next_token, group, changes, None, answer, members, finished)
-            self.log(append, records)
-        elif answer is not None:
-            self.emit(answer)
-
-    def finish_offsets(self, append: OffsetsAppend, error_code: ErrorCode, now_ms: int) -> None:
-        """Let count what is in the log, and answer; what did not get there changes nothing."""
-        answer = append.answer
-        if error_code is _NONE:
-            state, producer, group = append.shard.state, append.producer, append.group
-            for partition, offset in append.changes:
-                apply_change(state, producer, group, partition, offset)
-            for key, value in append.members:
-                apply_members(state, key, value)
-            if answer is not None:
-                self.emit(answer)
-        elif answer is not None:
-            self.reply(answer.request_id, error_code)
-        if append.finished is not None:
-            append.finished(error_code, now_ms)
-
-    # Markers
-
-    def finish_markers(self, append: MarkersAppend, error_codes: tuple[ErrorCode, ...], now_ms: int) -> None:
-        """Let the markers that are in the log decide over what is pending, and answer if nothing else is missing."""
-        request = append.request
-        for place, marker, error_code in zip(append.places, append.markers, error_codes, strict=True):
-            request.outcomes[place] = error_code
-            if error_code is _NONE:
-                append.shard.state.end_transaction(
-                    marker.producer, marker.coordinator_epoch, now_ms, commit=marker.commit
-                )
-        request.appends_left -= 1
-        if not request.appends_left:
-            self.answer_markers(request.request_id, request.outcomes)
-
-    def answer_markers(self, request_id: int, outcomes: list[ErrorCode]) -> None:
-        """Answer a request for markers."""
-        all_written = all(outcome is _NONE for outcome in outcomes)
-        self.emit(MarkersAnswered(request_id, () if all_written else tuple(outcomes)))
+def refused(said: Said, error_code: ErrorCode) -> Said | None:
+    """What takes the place of something that rests on a shard which is thrown away."""
+    assert not isinstance(said, VerifyTransaction | AskLastDecision), "a question is asked at once"
+    if isinstance(said, MarkersAnswered):
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if error_code is ErrorCode.NOT_COORDINATOR else error_code
+        return MarkersAnswered(said.request_id, (code,) * len(said.error_codes))
+    if isinstance(said, ConsumerHeartbeatAnswered | ConsumerGroupDescribed):
+        return type(said)(said.request_id, error_code, error_code.message)
+    return type(said)(said.request_id, error_code)

@@ -9,7 +9,7 @@ from eagleray.broker.groups.classic.groups import ClassicGroups
 from eagleray.broker.groups.committing import CommitServer
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.groups.consumer.groups import ConsumerGroups
-from eagleray.broker.groups.context import GroupContext
+from eagleray.broker.groups.context import GroupContext, OffsetsLog
 from eagleray.broker.groups.events import (
     CommitOffsets,
     CommitTransactionOffsets,
@@ -19,26 +19,21 @@ from eagleray.broker.groups.events import (
     Event,
     FetchOffsets,
     ListGroups,
-    MarkersLogged,
-    OffsetsAssigned,
-    OffsetsLoaded,
-    OffsetsLogged,
-    OffsetsLost,
     OffsetsOfTopicDeleted,
-    OffsetsResigned,
 )
 from eagleray.broker.groups.group_protocol import GroupProtocol
 from eagleray.broker.groups.housekeeping import GroupHousekeeping
 from eagleray.broker.groups.log_records import replay
 from eagleray.broker.groups.marking import MarkerServer
 from eagleray.broker.groups.requests import GroupRequestServer
-from eagleray.broker.groups.shards import Append, MarkersAppend, OffsetsAppend, Shard
+from eagleray.broker.groups.shards import Shard
 from eagleray.broker.groups.state import OffsetsState
-from eagleray.broker.partitions.events import Tick, TransactionVerified, WriteMarkers
+from eagleray.broker.partitions.events import LastDecisionAnswered, TransactionVerified, WriteMarkers
+from eagleray.broker.runtime.connection_bindings import ConnectionClosed
+from eagleray.broker.runtime.deadlines import Tick
+from eagleray.broker.runtime.shard_lifecycle import ShardLifecycle
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
-
-_NONE = ErrorCode.NONE
 
 PROTOCOLS: Final[tuple[type[GroupProtocol], ...]] = (ClassicGroups, ConsumerGroups)
 """The protocols by which groups have members."""
@@ -47,50 +42,82 @@ PROTOCOLS: Final[tuple[type[GroupProtocol], ...]] = (ClassicGroups, ConsumerGrou
 class GroupCoordinator:
     """Keeps the offsets of the groups that hash to its partitions of `__consumer_offsets`, and leads those partitions.
 
-    Owns: for each of its partitions, what replaying that partition gives. Persists: nothing itself; every change is a
-    `LogOffsets` or a `LogMarkers`, and counts and is answered only when the log has it, in the order of the log, in
-    whatever order the log's answers come. On failure (`OffsetsLost`): everything is as before, and the client that
-    waited is told. After a restart: the loaded log is the state; offsets of transactions whose marker is not there yet
-    are pending until it comes.
+    Owns: for each of its partitions, what replaying that partition gives. Persists: nothing itself; the changes of a
+    turn are `AppendRecords`. A change takes effect when it is decided; what is said because of it, or from what it has
+    changed, waits for `Committed` (see `CoordinatorRuntime`). What producers may do is for the log to say, by the state
+    that it keeps of them.
+    A request that fails unexpectedly is answered UNKNOWN_SERVER_ERROR and has changed nothing: the state of its
+    partition is thrown away, and loaded again (`ReloadPartition`).
+    On failure: where the log says beforehand that it takes nothing, requests are answered with that and nothing has
+    changed. Where it fails all the same (`AppendFailed`), and where another coordinator takes over, the state of the
+    partition is thrown away, and the clients that waited for it are told to try again.
+    After a restart: the loaded log is the state; offsets of transactions whose marker is not there yet are pending
+    until it comes.
 
     Members are the business of the protocols of groups (`GroupProtocol`), each with requests and records of its own.
     """
 
     def __init__(
-        self, config: GroupConfig, new_id: Callable[[], str], protocols: Iterable[type[GroupProtocol]] = PROTOCOLS
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        log: OffsetsLog,
+        protocols: Iterable[type[GroupProtocol]] = PROTOCOLS,
     ) -> None:
         """Begin with nothing to lead; `new_id` gives a text each time that it never gave before."""
-        self._context = GroupContext(config, new_id)
-        self._shards = self._context.shards
+        self._context = GroupContext(config, new_id, log)
         self._protocols = [protocol(self._context) for protocol in protocols]
         self._housekeeping = GroupHousekeeping(self._context)
-        self._markers = MarkerServer(self._context)
         commits, requests = CommitServer(self._context), GroupRequestServer(self._context)
+        markers = MarkerServer(self._context)
+        shards = self._context.shards
+        self._lifecycle = ShardLifecycle(self._context.runtime, shards.new_shard, self._loaded, self._closed)
         self._handlers: dict[type, Callable[[Any, int], None]] = {
             CommitOffsets: commits.commit,
             CommitTransactionOffsets: commits.commit_in_transaction,
             TransactionVerified: commits.verified,
-            OffsetsLogged: self._on_logged,
-            OffsetsLost: self._on_lost,
+            ConnectionClosed: commits.connection_closed,
             FetchOffsets: requests.fetch,
             DeleteOffsets: requests.delete_offsets,
             DeleteGroup: requests.delete_group,
             ListGroups: requests.list_groups,
-            WriteMarkers: self._on_markers,
-            MarkersLogged: self._on_markers_logged,
-            OffsetsAssigned: self._on_assigned,
-            OffsetsLoaded: self._on_loaded,
-            OffsetsResigned: self._on_resigned,
+            WriteMarkers: markers.write,
+            LastDecisionAnswered: markers.answered,
             OffsetsOfTopicDeleted: self._on_topics_deleted,
             Tick: self._on_tick,
+            **self._lifecycle.handlers,
         }
         for protocol in self._protocols:
             self._handlers |= protocol.handlers()
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event and return what it makes necessary, in order."""
-        self._handlers[type(event)](event, now_ms)
-        return self._context.drain()
+        return self.handle_all((event,), now_ms)
+
+    def handle_all(self, events: Iterable[Event], now_ms: int) -> list[Effect]:
+        """Take the events of a turn, one after the other, and return what they make necessary, in order."""
+        for event in events:
+            try:
+                self._handlers[type(event)](event, now_ms)
+            except Exception as error:  # noqa: BLE001 - the log has nothing of it yet, and the state is taken from there
+                self._fail(event, error, now_ms)
+        return self._context.end_turn()
+
+    def _fail(self, event: Event, error: Exception, now_ms: int) -> None:
+        """Let one request fail, or what is about one group or partition; raise the error where it is about more."""
+        partitions = self._partitions_of(event)
+        if not partitions and not hasattr(event, "request_id"):
+            raise error
+        self._lifecycle.failed(event, error, partitions, now_ms)
+
+    def _partitions_of(self, event: Event) -> set[int]:
+        match event:
+            case WriteMarkers():
+                return {partition.partition for marker in event.markers for partition in marker.partitions}
+            case TransactionVerified() | LastDecisionAnswered():
+                return {event.partition.partition}
+        group = getattr(event, "group", None)
+        return set() if group is None else {self._context.shards.partition_of(group)}
 
     @property
     def next_due_ms(self) -> int:
@@ -98,7 +125,7 @@ class GroupCoordinator:
         return min(self._housekeeping.next_due_ms, *[protocol.next_due_ms for protocol in self._protocols])
 
     def replay(self, batches: Iterable[RecordBatch]) -> OffsetsState:
-        """Give what a log comes to, for `OffsetsLoaded`; it changes nothing here, and may run in another thread."""
+        """Give what a log comes to, for `PartitionLoaded`; it changes nothing here, and may run in another thread."""
         return replay(batches, self._registered(OffsetsState()))
 
     def _registered(self, state: OffsetsState) -> OffsetsState:
@@ -106,98 +133,28 @@ class GroupCoordinator:
             protocol.register(state)
         return state
 
-    # The log's answers
-
-    def _on_logged(self, event: OffsetsLogged, now_ms: int) -> None:
-        append = self._context.appends.pop(event.token, None)
-        if append is not None:
-            assert isinstance(append, OffsetsAppend), f"{event} does not answer a LogMarkers"
-            append.outcome = _NONE
-            self._finish_in_order(append.shard, now_ms)
-
-    def _on_markers_logged(self, event: MarkersLogged, now_ms: int) -> None:
-        append = self._context.appends.pop(event.token, None)
-        if append is not None:
-            assert isinstance(append, MarkersAppend), f"{event} does not answer a LogOffsets"
-            append.outcome = event.error_codes or (_NONE,) * len(append.markers)
-            self._finish_in_order(append.shard, now_ms)
-
-    def _on_lost(self, event: OffsetsLost, now_ms: int) -> None:
-        append = self._context.appends.pop(event.token, None)
-        if append is not None:
-            _give_up(append, event.error_code)
-            self._finish_in_order(append.shard, now_ms)
-
-    def _finish_in_order(self, shard: Shard, now_ms: int) -> None:
-        """Finish what has an outcome, as far as everything before it in the log has one too."""
-        in_flight = shard.in_flight
-        while in_flight and in_flight[0].outcome is not None:
-            self._finish(in_flight.popleft(), now_ms)
-
-    def _finish(self, append: Append, now_ms: int) -> None:
-        assert append.outcome is not None
-        if isinstance(append, OffsetsAppend):
-            self._context.finish_offsets(append, append.outcome, now_ms)
-        else:
-            self._context.finish_markers(append, append.outcome, now_ms)
-
     # Partitions of `__consumer_offsets`
 
-    def _on_assigned(self, event: OffsetsAssigned, now_ms: int) -> None:
-        known = self._shards.by_partition.get(event.offsets_partition)
-        if known is None or known.epoch < event.epoch:
-            if known is not None:
-                self._close(known, now_ms)
-            self._shards.open(event.offsets_partition, event.epoch)
-
-    def _on_loaded(self, event: OffsetsLoaded, now_ms: int) -> None:
-        shard = self._shards.by_partition.get(event.offsets_partition)
-        if shard is None or shard.epoch != event.epoch or shard.is_loaded:
-            return
-        shard.load(self._registered(event.state))
-        self._context.begin_behind(event.state.next_position)
+    def _loaded(self, shard: Shard, state: OffsetsState, now_ms: int) -> None:
+        shard.state = self._registered(state)
         for protocol in self._protocols:
             protocol.loaded(shard, now_ms)
-        # No client can have committed anything here since they were deleted.
-        shard.deleted_topics = dict.fromkeys(shard.deleted_topics, self._context.next_token)
-        self._housekeeping.delete_topics(shard)
+        # Meanwhile topics may have been deleted.
+        self._housekeeping.topics_deleted((), now_ms)
 
-    def _on_resigned(self, event: OffsetsResigned, now_ms: int) -> None:
-        shard = self._shards.by_partition.get(event.offsets_partition)
-        if shard is not None and shard.epoch <= event.epoch:
-            self._close(shard, now_ms)
-
-    def _close(self, shard: Shard, now_ms: int) -> None:
-        """Forget a partition that is no longer led here, and tell all clients that wait on it."""
-        del self._shards.by_partition[shard.offsets_partition]
-        shard.is_loaded = False
+    def _closed(self, shard: Shard, error_code: ErrorCode, now_ms: int) -> None:
         for protocol in self._protocols:
-            protocol.closed(shard, now_ms)
-        for append in shard.in_flight:
-            # An answer of the log that waited for an earlier one stays true.
-            if append.outcome is None:
-                self._context.appends.pop(append.token)
-                _give_up(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._finish(append, now_ms)
+            protocol.closed(shard, error_code, now_ms)
         for request in shard.verifications.void_all():
-            self._context.reply(request.request_id, ErrorCode.NOT_COORDINATOR)
+            self._context.reply(request.request_id, error_code)
 
     # The rest
 
-    def _on_markers(self, event: WriteMarkers, now_ms: int) -> None:  # noqa: ARG002 - all handlers take the time
-        self._markers.write(event)
-
-    def _on_topics_deleted(self, event: OffsetsOfTopicDeleted, now_ms: int) -> None:  # noqa: ARG002 - as above
-        self._housekeeping.topics_deleted(event.topics)
+    def _on_topics_deleted(self, event: OffsetsOfTopicDeleted, now_ms: int) -> None:
+        self._housekeeping.topics_deleted(event.topics, now_ms)
 
     def _on_tick(self, event: Tick, now_ms: int) -> None:  # noqa: ARG002 - it says no more than that time has passed
+        # A group that loses its last member now is empty by the next tick.
+        self._housekeeping.tick(now_ms)
         for protocol in self._protocols:
             protocol.tick(now_ms)
-        self._housekeeping.tick(now_ms)
-
-
-def _give_up(append: Append, error_code: ErrorCode) -> None:
-    if isinstance(append, OffsetsAppend):
-        append.outcome = error_code
-    else:
-        append.outcome = (error_code,) * len(append.markers)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 from eagleray.broker.groups.context import GroupContext
 from eagleray.broker.groups.shards import Shard
 from eagleray.broker.groups.state import MembersState, OffsetsState
+from eagleray.protocol.errors import ErrorCode
 
 Handlers: TypeAlias = dict[type, Callable[[Any, int], None]]
 """By the type of an event, the method that takes it and the time."""
@@ -22,8 +23,8 @@ class GroupProtocol(ABC):
     """One protocol by which groups have members.
 
     Owns: the entries of its groups in the `live` of each shard. A change that is to outlive the process goes to the log
-    by `GroupContext.log_members`, which applies the records to the `MembersState` of the shard when the log has them,
-    just as replaying does, and then says so.
+    by `GroupContext.log_members`, which applies the records to the `MembersState` of the shard at once, just as
+    replaying does. Whether the log takes anything is asked before, by `GroupContext.refusal`.
 
     A group without members may change to another protocol, which then has what the log says of the group deleted by
     `GroupContext.log_deletion`, and puts its own `Membership` into `live`.
@@ -48,8 +49,8 @@ class GroupProtocol(ABC):
         """Make the live groups of what a shard's log has come to."""
 
     @abstractmethod
-    def closed(self, shard: Shard, now_ms: int) -> None:
-        """Tell all clients that wait that the shard is led elsewhere, and forget its live groups."""
+    def closed(self, shard: Shard, error_code: ErrorCode, now_ms: int) -> None:
+        """Tell all clients that wait for something else than the log to try again, and forget the live groups."""
 
     @property
     @abstractmethod

@@ -12,7 +12,7 @@ from typing import Final
 
 from eagleray.broker.groups.events import OffsetToCommit
 from eagleray.broker.groups.state import OffsetsState, StoredOffset
-from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.codec import decode_message, decode_versioned, read_prefix
 from eagleray.protocol.messages.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from eagleray.protocol.records import Record, RecordBatch
@@ -77,8 +77,9 @@ def decode_value(value: bytes, position: int) -> StoredOffset:
 def replay(batches: Iterable[RecordBatch], state: OffsetsState | None = None) -> OffsetsState:
     """Give what a log comes to, read from its beginning to its end, uncommitted transactions and markers included.
 
-    Offsets whose marker is not there are pending in what comes out. Keys that are not about offsets go to whoever is
-    registered for their type in the state to begin with; others are skipped, for a newer version has left them.
+    Offsets whose marker is not there are pending in what comes out. Keys that are not about offsets go to the
+    protocol that is registered for their type in the state to begin with; others are skipped, for a newer version has
+    left them.
     """
     state = OffsetsState() if state is None else state
     for batch in batches:
@@ -95,19 +96,17 @@ def _replay_marker(state: OffsetsState, batch: RecordBatch) -> None:
     # Compaction leaves a marker's batch empty once nothing is left of the transaction that it ended.
     marker = batch.end_transaction_marker() if header.record_count else None
     if marker is not None:
-        producer = ProducerIdentity(header.producer_id, header.producer_epoch)
-        state.end_transaction(producer, marker.coordinator_epoch, header.max_timestamp, commit=marker.commit)
+        state.end_transaction(header.producer_id, commit=marker.commit)
 
 
 def _replay_records(state: OffsetsState, batch: RecordBatch) -> None:
-    header = batch.header
-    producer = ProducerIdentity(header.producer_id, header.producer_epoch) if header.is_transactional else None
+    producer_id = batch.header.producer_id if batch.header.is_transactional else None
     for record in batch.records():
-        apply_record(state, producer, record)
+        apply_record(state, producer_id, record)
 
 
-def apply_record(state: OffsetsState, producer: ProducerIdentity | None, record: Record) -> None:
-    """Take one record that is in the log, written by a producer in a transaction or by nobody in particular."""
+def apply_record(state: OffsetsState, producer_id: int | None, record: Record) -> None:
+    """Take one record that is in the log, written in a producer's transaction or outside of any."""
     if record.key is None:
         return
     place = decode_key(record.key)
@@ -115,7 +114,7 @@ def apply_record(state: OffsetsState, producer: ProducerIdentity | None, record:
         apply_members(state, record.key, record.value)
     else:
         offset = None if record.value is None else decode_value(record.value, record.offset)
-        apply_change(state, producer, *place, offset)
+        apply_change(state, producer_id, *place, offset)
 
 
 def apply_members(state: OffsetsState, key: bytes, value: bytes | None) -> None:
@@ -127,7 +126,7 @@ def apply_members(state: OffsetsState, key: bytes, value: bytes | None) -> None:
 
 def apply_change(
     state: OffsetsState,
-    producer: ProducerIdentity | None,
+    producer_id: int | None,
     group: str,
     partition: TopicPartition,
     offset: StoredOffset | None,
@@ -135,7 +134,7 @@ def apply_change(
     """Take an offset, or for None a tombstone, that is in the log; the live coordinator does it by this as well."""
     if offset is None:
         state.remove(group, partition)
-    elif producer is None:
+    elif producer_id is None:
         state.commit(group, partition, offset)
     else:
-        state.commit_in_transaction(producer, group, partition, offset)
+        state.commit_in_transaction(producer_id, group, partition, offset)

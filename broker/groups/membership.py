@@ -1,4 +1,4 @@
-"""What offsets have to know of a group's members: who may commit (KIP-447), and whether there is anybody at all."""
+"""What offsets have to know of a group's members: who may commit (KIP-447), and whether there are any."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Membership(ABC):
     @property
     @abstractmethod
     def has_members(self) -> bool:
-        """Whether anybody is in the group; then it cannot be deleted, and its offsets do not expire."""
+        """Whether the group has members; then it cannot be deleted, and its offsets do not expire."""
 
     @property
     @abstractmethod
@@ -51,7 +51,7 @@ class Membership(ABC):
     def check_commit(
         self, generation: int, member_id: str, group_instance_id: str | None, *, is_transactional: bool
     ) -> ErrorCode:
-        """Say whether a commit is by somebody who may, and if not, why."""
+        """Say whether a member may commit, and if not, why."""
 
     def may_commit_late(
         self,
@@ -63,14 +63,14 @@ class Membership(ABC):
         return False
 
     def commit_taken(self, member_id: str, now_ms: int) -> None:  # noqa: B027 - not every protocol minds
-        """Take note that somebody who may has committed outside of a transaction."""
+        """Take note that a member has committed outside of a transaction."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:  # noqa: ARG002 - for other protocols
-        """Say whether somebody may ask for offsets; most need not be members."""
+        """Say whether a client may ask for offsets; most need not be members."""
         return ErrorCode.NONE
 
     def check_delete_offsets(self) -> ErrorCode:
-        """Say whether offsets may be deleted at all, before it is asked for each topic whether somebody reads it."""
+        """Say whether offsets may be deleted at all, before it is asked for each topic whether a member reads it."""
         return ErrorCode.NONE
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Membership(ABC):
 
 
 class GenerationMembership(Membership):
-    """Members of numbered generations: a commit has to name the current one, and somebody who is in it."""
+    """Members of numbered generations: a commit has to name the current one, and a member of it."""
 
     generation: int
     members: Collection[str]
@@ -98,7 +98,7 @@ class GenerationMembership(Membership):
     def check_commit(
         self, generation: int, member_id: str, group_instance_id: str | None, *, is_transactional: bool
     ) -> ErrorCode:
-        """Take members of the current generation, and anybody without a generation while there are no members."""
+        """Take members of the current generation, and any client without a generation while there are no members."""
         if generation < 0 and not self.members:
             # An admin, or a consumer that chose its partitions itself.
             return ErrorCode.NONE
@@ -109,14 +109,14 @@ class GenerationMembership(Membership):
             if generation != self.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         elif not is_transactional:
-            # The first versions of a transactional commit name nobody, and must go on to work.
+            # The first versions of a transactional commit name no member, and have to work as before.
             return ErrorCode.UNKNOWN_MEMBER_ID
         if self.is_completing_rebalance and not is_transactional:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Say whether somebody is a member, and not one whose place another instance has taken."""
+        """Say whether a client is a member, and not one whose place another instance has taken."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is not None and holder != member_id:
@@ -127,7 +127,7 @@ class GenerationMembership(Membership):
 
 
 class OffsetsOnly(GenerationMembership):
-    """A group that nobody has ever joined: only its offsets are known."""
+    """A group that no member has ever joined: only its offsets are known."""
 
     kind: ClassVar = "classic"
     generation = 0
@@ -139,7 +139,7 @@ class OffsetsOnly(GenerationMembership):
     protocol_type = ""
 
     def subscribes_to(self, topic: str) -> bool:  # noqa: ARG002 - whatever it is
-        """Nobody is there to read anything."""
+        """There are no members that could read anything."""
         return False
 
     def tombstones(self) -> tuple[LogRecord, ...]:

@@ -10,10 +10,9 @@ from typing import Final
 
 import msgspec
 
-from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.identities import TopicPartition
 
 NO_TIME: Final = -1
-NO_COORDINATOR: Final = -1
 
 
 class StoredOffset(msgspec.Struct, frozen=True, gc=False):
@@ -24,7 +23,7 @@ class StoredOffset(msgspec.Struct, frozen=True, gc=False):
     metadata: str
     committed_ms: int
     position: int
-    """Where it stands in the order of the log: its offset there, or a number larger than all that were loaded."""
+    """Where it stands in the order of the log: its offset there, or a number larger than all before it."""
 
     expires_ms: int = NO_TIME
     """When it expires, for one that an old client gave a lifetime of its own."""
@@ -42,21 +41,6 @@ class Group(msgspec.Struct):
         return set(self.offsets).union(*self.pending.values())
 
 
-class Producer(msgspec.Struct):
-    """A producer whose transactions have touched this partition."""
-
-    epoch: int
-    coordinator_epoch: int = NO_COORDINATOR
-    """The newest epoch of a transaction coordinator that has ended a transaction of this producer."""
-
-    last_ms: int = NO_TIME
-    is_open: bool = False
-    """Whether it has written and its marker has not come; its offsets may have been deleted meanwhile."""
-
-    groups: set[str] = set()
-    """The groups in which it has pending offsets."""
-
-
 class MembersState(ABC):
     """What the records that one protocol of groups keeps of its members come to."""
 
@@ -68,29 +52,29 @@ class MembersState(ABC):
 class OffsetsState(msgspec.Struct):
     """One partition of `__consumer_offsets`: nothing here that its log does not say.
 
-    A group is here as long as it has an offset, decided or not. A producer is here until it has been idle for long.
+    A group is here as long as it has an offset, decided or not. What the log itself knows of producers is not here.
     """
 
     groups: dict[str, Group] = {}
-    producers: dict[int, Producer] = {}
+    undecided: dict[int, set[str]] = {}
+    """By producer id, the groups in which its transaction holds offsets."""
+
     members: dict[int, MembersState] = {}
-    """By the type of a record's key, who takes it; what nobody takes is skipped."""
+    """By the type of a record's key, the protocol that takes it; other records are skipped."""
 
     next_position: int = 0
-    """Larger than every position in a state that was loaded."""
+    """Larger than every position so far."""
 
     def commit(self, group: str, partition: TopicPartition, offset: StoredOffset) -> None:
         """Take an offset that was committed outside of any transaction."""
         self._group(group).offsets[partition] = offset
 
     def commit_in_transaction(
-        self, producer: ProducerIdentity, group: str, partition: TopicPartition, offset: StoredOffset
+        self, producer_id: int, group: str, partition: TopicPartition, offset: StoredOffset
     ) -> None:
         """Take an offset that counts once its transaction is committed."""
-        entry = self._producer(producer, offset.committed_ms)
-        entry.is_open = True
-        entry.groups.add(group)
-        self._group(group).pending.setdefault(producer.producer_id, {})[partition] = offset
+        self.undecided.setdefault(producer_id, set()).add(group)
+        self._group(group).pending.setdefault(producer_id, {})[partition] = offset
 
     def remove(self, group: str, partition: TopicPartition) -> None:
         """Take a tombstone: it removes the offset of a partition, and those that transactions hold for it."""
@@ -102,49 +86,27 @@ class OffsetsState(msgspec.Struct):
             del known.pending[producer_id][partition]
             if not known.pending[producer_id]:
                 del known.pending[producer_id]
-                self.producers[producer_id].groups.discard(group)
+                self.undecided[producer_id].discard(group)
         self._forget_empty(group, known)
 
-    def end_transaction(self, producer: ProducerIdentity, coordinator_epoch: int, now_ms: int, *, commit: bool) -> None:
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Take a marker: what the producer has pending becomes the groups' offsets, or vanishes."""
-        entry = self._producer(producer, now_ms)
-        entry.coordinator_epoch = max(entry.coordinator_epoch, coordinator_epoch)
-        entry.is_open = False
-        groups, entry.groups = entry.groups, set()
-        for name in groups:
+        for name in self.undecided.pop(producer_id, ()):
             group = self.groups[name]
-            pending = group.pending.pop(producer.producer_id)
+            pending = group.pending.pop(producer_id)
             if commit:
                 _take_over(group.offsets, pending)
             self._forget_empty(name, group)
 
     def topics(self) -> set[str]:
-        """Return the topics that there are offsets of, for whoever knows which of them are deleted."""
+        """Return the topics that there are offsets of; the caller knows which of them are deleted."""
         return {partition.topic for group in self.groups.values() for partition in group.partitions()}
-
-    def forget_producers(self, idle_since_ms: int) -> None:
-        """Forget the producers that have done nothing since, never one with a transaction open."""
-        idle = [
-            producer_id
-            for producer_id, producer in self.producers.items()
-            if not producer.is_open and producer.last_ms <= idle_since_ms
-        ]
-        for producer_id in idle:
-            del self.producers[producer_id]
 
     def _group(self, name: str) -> Group:
         group = self.groups.get(name)
         if group is None:
             group = self.groups[name] = Group()
         return group
-
-    def _producer(self, producer: ProducerIdentity, now_ms: int) -> Producer:
-        entry = self.producers.get(producer.producer_id)
-        if entry is None:
-            entry = self.producers[producer.producer_id] = Producer(producer.epoch)
-        entry.epoch = producer.epoch
-        entry.last_ms = now_ms
-        return entry
 
     def _forget_empty(self, name: str, group: Group) -> None:
         if not group.offsets and not group.pending:

@@ -8,15 +8,14 @@ from contextlib import contextmanager
 from eagleray.broker.filesystem import FileSystem, FlushFailed
 from eagleray.broker.log.bookmark import try_to_remove_bookmark
 from eagleray.broker.log.checkpoint import note_failed_flush
-from eagleray.broker.log.errors import LogOffline, LogReadFailed
+from eagleray.broker.log.errors import LogOffline, LogReadFailed, LogWriteFailed
 from eagleray.protocol.errors import ProtocolError
 
 
 class Availability:
-    """Online until the log is closed or its disk fails in the middle of something; then offline for good.
+    """Online until the log is closed or its disk fails in the middle of a change; then offline for good.
 
-    What was begun and not finished is finished by opening the log anew, which also knows what to do about a flush
-    that failed.
+    Opening the log anew finishes what was begun, and handles a flush that failed.
     """
 
     __slots__ = ("_close_files", "_directory", "_file_system", "is_online")
@@ -39,16 +38,25 @@ class Availability:
 
     @contextmanager
     def or_offline(self, doing: str) -> Iterator[None]:
-        """Do something that cannot be left half done: where the disk fails, the log goes offline."""
+        """Make a change that cannot be left half done: where the disk fails, the log goes offline."""
         try:
             yield
         except OSError as error:
             self.end()
-            # It may be an index that is not on the disk as it should be, and only the whole segment tells.
+            # The cause may be an index that is not on the disk as it should be, and only the whole segment tells.
             try_to_remove_bookmark(self._file_system, self._directory)
             if isinstance(error, FlushFailed):
                 note_failed_flush(self._file_system, self._directory)
             raise LogOffline(f"{self._directory}: {doing} failed, open the log anew: {error}") from error
+
+    @contextmanager
+    def writing(self, otherwise: str) -> Iterator[None]:
+        """Write something that the log is sound without: where that fails, it can be tried again."""
+        self.require()
+        try:
+            yield
+        except OSError as error:
+            raise LogWriteFailed(f"{self._directory}: {otherwise}: {error}") from error
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -1,12 +1,11 @@
-"""A place in the last segment up to which everything is known, so that an opening need not look at what lies before.
+"""Bookmarks: a position in the last segment up to which everything is known, so that recovery starts there (ADR 18).
 
-After the death of a process only its last write can be torn, yet what a segment's batches say (producers, open
-transactions, indexes) was in the memory of the process. A bookmark has all of that as it was when the segment
-ended at `position`, and recovery reads on from there.
+After the death of a process only its last write can be torn, but producers, open transactions and index entries were in
+its memory. A bookmark has all of that as of `position`, and recovery reads on from there.
 
-It is believed only in the boot in which it was written, for then the page cache has all that was written before it.
-So it is never flushed. Whoever cuts the segment removes it first, and whoever finds that it does not fit reads the
-whole segment instead. Nothing is ever cut off on its word alone.
+It is believed only in the boot in which it was written, because then the page cache has all that was written before it.
+So it is never flushed. A log that truncates the segment removes the bookmark first, and recovery that finds that it
+does not fit reads the whole segment instead. Nothing is ever truncated on its word alone.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ _CHECKSUM_BYTES = 4
 
 
 class BookmarkedProducer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A producer with all of its cached batches, of which Kafka's snapshots keep the last alone.
+    """A producer with all of its cached batches, of which Kafka's snapshots keep only the last.
 
-    Who was cut off by the death of the leader sends up to five batches again, and all have to be known for repeats.
+    A producer that was cut off by the death of the leader may repeat up to five batches, and all have to be recognised.
     """
 
     producer_id: int
@@ -58,7 +57,7 @@ class BookmarkedProducer(msgspec.Struct, frozen=True, array_like=True, gc=False)
 
 
 class Bookmark(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What a log was when its last segment ended at `position`, and the log at `offset`."""
+    """The state of a log when its last segment ended at `position`, and the log at `offset`."""
 
     version: int = _VERSION
     boot_id: str
@@ -74,7 +73,7 @@ class Bookmark(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     high_watermark: int
     producers: list[BookmarkedProducer]
     unreplicated: list[tuple[int, int]]
-    """Transactions that were decided but not replicated, as `UnstableTransactions` has them."""
+    """Transactions that were decided but not replicated, as in `UnstableTransactions`."""
 
     indexes: KnownPart
 
@@ -113,9 +112,9 @@ class Bookmark(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         is_there = position >= 0 and segment.read(position, HEADER_BYTES) == self.last_header
         return is_there and header.next_offset == self.offset
 
-    def producer_state(self) -> ProducerState:
-        """Return the producers as the log knew them."""
-        return ProducerState([producer.entry() for producer in self.producers], self.unreplicated)
+    def producer_state(self, now_ms: int) -> ProducerState:
+        """Return the producers as the log knew them, heard of now: they could not be while no process was there."""
+        return ProducerState([producer.entry() for producer in self.producers], self.unreplicated, now_ms=now_ms)
 
 
 def read_bookmark(file_system: FileSystem, directory: str) -> Bookmark | None:
@@ -132,19 +131,24 @@ def read_bookmark(file_system: FileSystem, directory: str) -> Bookmark | None:
     return bookmark if bookmark.version == _VERSION else None
 
 
+def is_bookmark_damaged(file_system: FileSystem, directory: str) -> bool:
+    """Whether there is a bookmark that cannot be read: how far the log went is unknown then."""
+    return file_system.exists(_path(directory)) and read_bookmark(file_system, directory) is None
+
+
 def write_bookmark(file_system: FileSystem, directory: str, bookmark: Bookmark) -> None:
-    """Put a bookmark in the place of the one before; on an OSError that one is still there, and still true."""
+    """Replace the bookmark; on an OSError the one before is still there, and still true."""
     body = msgspec.msgpack.encode(bookmark)
     replace_file(file_system, _path(directory), _checksum(body) + body)
 
 
 def remove_bookmark(file_system: FileSystem, directory: str) -> None:
-    """Have the next opening look at the whole segment."""
+    """Make the next opening read the whole segment."""
     file_system.remove(_path(directory))
 
 
 def try_to_remove_bookmark(file_system: FileSystem, directory: str) -> None:
-    """Have the next opening look at the whole segment, if the disk that has just failed still does so much."""
+    """Make the next opening read the whole segment, if the disk that has just failed still allows it."""
     with suppress(OSError):
         remove_bookmark(file_system, directory)
 

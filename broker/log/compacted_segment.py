@@ -62,7 +62,7 @@ class CompactedSegment:
             self._segment.transaction_index.add(transaction)
 
     def write(self) -> None:
-        """Write what was added, and flush now and then, for one flush of everything would hold everybody up."""
+        """Write what was added, and flush now and then, for one flush of everything would delay all other writes."""
         if self._buffers:
             self._segment.append(self._buffers, self.size_bytes - self._segment.size_bytes)
             self._buffers = []
@@ -76,7 +76,7 @@ class CompactedSegment:
         self._segment.write_indexes()
 
     def close(self) -> None:
-        """Close the files and leave their names to whoever is responsible for them now."""
+        """Close the files; another owner is responsible for them now."""
         self.is_open = False
         self._segment.close()
 

@@ -1,9 +1,9 @@
-"""Compaction: of each key only the newest record stays (`cleanup.policy=compact`).
+"""Log compaction (`cleanup.policy=compact`): only the newest record of each key stays.
 
-It goes over the log twice. The first time it reads the dirty part, where no compaction has been yet, and notes the
-newest offset of each key. The second time it writes every segment again, from the start of the log up to the end of
-that part, with what `CompactionFilter` keeps, and swaps it in. The segments are swapped in the order of the log, so
-that a value is gone before its tombstone, and a transaction's records before its marker.
+It goes over the log twice. The first pass reads the dirty part, which no compaction has covered yet, and notes the
+newest offset of each key. The second pass writes every segment again, from the start of the log up to the end of that
+part, with what `CompactionFilter` keeps, and swaps it in. The segments are swapped in the order of the log, so that a
+value is gone before its tombstone, and a transaction's records before its marker.
 """
 
 from __future__ import annotations
@@ -56,11 +56,12 @@ class CompactionReport(msgspec.Struct, kw_only=True):
 class Compaction:
     """One compaction of a log, done in steps between which the log goes on serving; one at a time for each log.
 
-    Owns: segments under `.cleaned` names until they are swapped in. Persists: each swap as a whole, and at the end
-    how far the log is clean. On failure: CompactionFailed or LogDamaged, and the log is as it was but for the segments
-    that were swapped in already; a later compaction does the rest. If the segments under it were deleted, truncated,
-    closed or opened anew between two steps, it stops. After a crash: opening the log finishes a swap that was decided
-    and sweeps up everything else.
+    Owns: segments under `.cleaned` names until they are swapped in.
+    Persists: each swap as a whole, and at the end how far the log is clean.
+    On failure: CompactionFailed or LogDamaged, and the log is as it was except for the segments that were swapped in
+    already; a later compaction does the rest. If the segments under it were deleted, truncated, closed or opened anew
+    between two steps, it stops.
+    After a crash: opening the log finishes a swap that was decided and removes everything else.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Compaction:
     def step(self, step_bytes: int | None = None) -> bool:
         """Do a bounded piece of work, by default a megabyte or as many small records as take as long.
 
-        Return if there is more.
+        Return whether there is more.
         """
         if not self._is_undisturbed():
             self.stop()
@@ -106,8 +107,8 @@ class Compaction:
         return self._log.is_online and self._log.segments[: len(self._segments)] == self._segments
 
     def _run(self) -> Generator[None]:
-        # A record that is on stable storage must not give way to one that a loss of power would take, nor to one whose
-        # transaction it would leave undecided.
+        # A record on stable storage must not be superseded by one that a loss of power could take, nor by one whose
+        # transaction is undecided.
         self._log.flush()
         yield
         end_offset = yield from self._map_newest()
@@ -125,13 +126,13 @@ class Compaction:
         self._log.finish_compaction(end_offset)
         self.report.cleaned_up_to = end_offset
 
-    # The first time over
+    # The first pass
 
     def _map_newest(self) -> Generator[None, None, int]:
-        """Note the newest offset of each key; return the offset up to which there was room for all of them.
+        """Note the newest offset of each key; return the offset up to which the map had room for all of them.
 
-        That is the end of a segment, so that no segment is written twice for its two halves, unless already
-        the first has more keys than there is room for.
+        That is the end of a segment, so that no segment is rewritten twice, unless the first one alone has more keys
+        than the map has room for.
         """
         transactions = CompactionTransactions()
         first = self._cleanable.first_dirty
@@ -157,10 +158,9 @@ class Compaction:
             if record.key is not None:
                 self._newest.put(record.key, record.offset)
 
-    # The second time over
+    # The second pass
 
     def _compact(self, group: list[Segment], filter_: CompactionFilter) -> Generator[None]:
-        """Write a group of segments again as one and swap it in, unless there was nothing to change."""
         compacted = CompactedSegment(
             self._file_system,
             self._directory,
@@ -216,7 +216,7 @@ class Compaction:
             if self._log.is_online:
                 compacted.discard()
             else:
-                # Somebody else may have opened the directory by now, and write files of the same names.
+                # Another process may have opened the directory by now, and write files of the same names.
                 compacted.close()
 
     # What both need

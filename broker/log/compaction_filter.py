@@ -1,9 +1,9 @@
 """What compaction keeps of a batch.
 
-A record stays if it is the newest of its key. A tombstone that is the newest stays for `delete.retention.ms` longer,
-so that a reader that has seen the value before has time to see it go. That time ends at the batch's delete
-horizon, which the first compaction that meets the tombstone sets. A transaction's marker gets a horizon
-likewise, when the transaction's last batch is gone. Offsets and sequences never change.
+A record stays if it is the newest of its key. A tombstone that is the newest stays for `delete.retention.ms` longer, so
+that a consumer that has read the value has time to read the tombstone. That time ends at the batch's delete horizon,
+which the first compaction that meets the tombstone sets. A transaction's marker gets a horizon likewise, when the
+transaction's last batch is gone. Offsets and sequences never change.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class CompactionFilter:
     """Decides about the batches of a log, one by one, in their order from the log's start on.
 
-    Owns nothing on disk. `newest` covers the offsets from the end of the last compaction up to `end_offset`;
-    what lies behind passes unchanged. `aborted` collects the entries that the index of the
-    segment being written needs; whoever writes it takes them out.
+    Owns nothing on disk. `newest` covers the offsets from the end of the last compaction up to `end_offset`; what lies
+    behind passes unchanged. `aborted` collects the entries for the transaction index of the segment that is being
+    written; the writer takes them out.
     """
 
     __slots__ = ("_delete_horizon_ms", "_end_offset", "_newest", "_now_ms", "_producers", "aborted", "transactions")
@@ -63,8 +63,8 @@ class CompactionFilter:
         try:
             retained = [] if is_aborted else [record for record in batch.records() if self._stays(record, header)]
         except ProtocolError:
-            # The bytes are those that the producer sent, or the checksum would not fit, but they are no records.
-            # Nobody can tell what they supersede, and they are not ours to lose.
+            # The checksum fits, so the producer sent these bytes, but they are no records. It cannot be known what they
+            # supersede, and they are not ours to lose.
             return batch.view
         if retained:
             return self._with_records(batch, retained)
@@ -87,7 +87,7 @@ class CompactionFilter:
         return record.value is not None or not self._is_past_horizon(header)
 
     def _keep_marker(self, batch: RecordBatch, *, must_stay: bool) -> BytesLike | None:
-        """A marker stays or goes as a whole: without its record it would not tell the coordinator's epoch."""
+        """Keep or drop a whole marker: without its record it would not tell the coordinator's epoch."""
         header = batch.header
         end = self.transactions.meet_marker(header)
         if end.aborted is not None:
@@ -107,7 +107,6 @@ class CompactionFilter:
         return horizon_ms is not None and horizon_ms <= self._now_ms
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether a replay of the log needs this batch to know what its producer may send next."""
         entry = self._producers.get(header.producer_id)
         if entry is None:
             return False
@@ -118,7 +117,7 @@ class CompactionFilter:
 
 
 def _is_marker(batch: RecordBatch) -> bool:
-    """Other control batches are not known to mean anything to a compaction, and stay."""
+    """Whether it is a transaction's marker; other control batches mean nothing to a compaction, and stay."""
     try:
         return batch.header.record_count == 0 or batch.end_transaction_marker() is not None
     except ProtocolError:

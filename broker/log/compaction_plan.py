@@ -1,4 +1,4 @@
-"""How far a compaction may go, whether it is worth its cost, and which segments become one."""
+"""What a compaction covers, whether it is worth its cost (the dirty ratio), and which segments become one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Cleanable(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a log that a compaction would go over."""
+    """The part of a log that a compaction would cover."""
 
     segments: list[Segment]
-    """All from the start of the log on, whose records are decided, replicated and old enough."""
+    """All segments from the start of the log on whose records are decided, replicated and old enough."""
 
     first_dirty: int
-    """The number of the first segment that no compaction has been over as a whole."""
+    """The index of the first segment that no compaction has covered as a whole."""
 
     dirty_offset: int
     """Where the last compaction ended."""
@@ -34,7 +34,7 @@ class Cleanable(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dirty_ratio(self) -> float:
-        """The share of the bytes that no compaction has been over."""
+        """The share of the bytes that no compaction has covered."""
         total_bytes = _bytes_of(self.segments)
         return _bytes_of(self.segments[self.first_dirty :]) / total_bytes if total_bytes else 0.0
 
@@ -45,7 +45,7 @@ class Cleanable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_compaction(log: PartitionLog, now_ms: int) -> Cleanable | None:
-    """Return what to compact, if the log is to be compacted and enough is dirty, or has been for too long."""
+    """Return what to compact, if the log is compacted and enough of it is dirty, or has been for too long."""
     config = log.config
     cleanable = _find_cleanable(log, now_ms) if config.cleanup_compact else None
     if cleanable is None or cleanable.dirty_ratio == 0:
@@ -98,7 +98,6 @@ def group_segments(segments: Sequence[Segment], end_offset: int, config: LogConf
 
 
 def _newest_ms(segment: Segment) -> int:
-    """Return when a segment's youngest record was written; without timestamps, when the segment was begun."""
     return segment.largest_timestamp_ms if segment.largest_timestamp_ms >= 0 else segment.created_ms
 
 

@@ -21,17 +21,17 @@ class TransactionEnd(msgspec.Struct, frozen=True, gc=False):
     """What a compaction found of a transaction when it came to its marker."""
 
     is_empty: bool
-    """No batch of the transaction is left in the log: the marker has nothing to decide any more."""
+    """No batch of the transaction is left in the log, so the marker decides nothing any more."""
 
     aborted: AbortedTransaction | None
-    """The entry that the index still needs: the transaction was aborted, and something of it stays."""
+    """The entry that the transaction index still needs: the transaction was aborted, and some of it stays."""
 
 
 class CompactionTransactions:
-    """Which batches belong to aborted transactions, and which markers still have something to decide.
+    """Which batches belong to aborted transactions, and which markers still decide something.
 
-    It is told of every batch of the log in order, up to where the compaction goes. All of those transactions are
-    decided, because a compaction stays below the last stable offset.
+    It sees every batch of the log in order, up to where the compaction goes. All of those transactions are decided,
+    because a compaction stays below the last stable offset (LSO).
     """
 
     __slots__ = ("_aborted", "_kept", "_met")

@@ -1,7 +1,7 @@
-"""Settings of a partition log, under Kafka's own names.
+"""The settings of a partition's log, under Kafka's own names.
 
-A topic's settings arrive as text by Kafka's key names. They are parsed and checked once, into a frozen
-`LogConfig`; the log itself only ever sees that.
+A topic's settings arrive as text by Kafka's key names. They are parsed and checked once, into a frozen `LogConfig`; the
+log itself only ever sees that.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import msgspec
 
-from eagleray.broker.settings import INT64_MAX, NOT_IN_KAFKA, Changed, InvalidConfig, Setting, check_ranges, key_of
+from eagleray.broker.settings import INT64_MAX, NOT_IN_KAFKA, InvalidConfig, TopicSetting, check_ranges, key_of
+from eagleray.protocol.records import DEFAULT_MAX_DECOMPRESSED_BYTES
 
 LEAST_SEGMENT_BYTES: Final = 1024
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 ProducerIdExpiration = Annotated[
     int,
-    Setting(
+    TopicSetting(
         "How long a partition remembers the sequence numbers of a producer that writes nothing and has no transaction "
-        "open. Later a batch that the producer repeats would not be known for a repetition.",
-        unit="ms",
+        "open. Later a batch that the producer repeats would not be known for a repetition. It counts from when the "
+        "broker last heard of the producer, whatever its records' timestamps say, or has opened the partition's log.",
         least=1,
-        changed=Changed.ANY_TIME,
     ),
 ]
 
@@ -41,7 +41,7 @@ class Flush(enum.StrEnum):
     """When appended batches are forced to the disk."""
 
     OS = "os"
-    """When the operating system likes; replicas and the page cache guard what was acknowledged."""
+    """When the operating system decides; replicas and the page cache guard what was acknowledged."""
 
     COMMIT = "commit"
     """Before anything is acknowledged; many appends share one flush."""
@@ -52,67 +52,55 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     segment_bytes: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "The size at which a segment file of a partition is closed and another one begun. Retention and compaction "
             "work on closed segments.",
-            unit="bytes",
             least=LEAST_SEGMENT_BYTES,
-            changed=Changed.ANY_TIME,
         ),
     ] = 1024**3
 
     segment_ms: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "The age at which a segment file of a partition is closed and another one begun, even if it is not full.",
-            unit="ms",
             least=1,
             most=INT64_MAX,
-            changed=Changed.ANY_TIME,
         ),
     ] = 7 * _DAY_MS
 
     segment_index_bytes: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "The size of an index file at which its segment is closed and another one begun.",
-            unit="bytes",
             least=4,
-            changed=Changed.ANY_TIME,
         ),
     ] = 10 * 1024**2
 
     index_interval_bytes: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "The bytes of log between two entries of the offset index. Fewer make reads that begin anywhere find their "
             "place sooner, and the index larger.",
-            unit="bytes",
-            changed=Changed.ANY_TIME,
         ),
     ] = 4096
 
     retention_ms: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "The age at which the records of a topic whose `cleanup.policy` has `delete` are removed, a closed segment "
             "at a time; -1 keeps them for ever.",
-            unit="ms",
             least=-1,
             most=INT64_MAX,
-            changed=Changed.ANY_TIME,
         ),
     ] = 7 * _DAY_MS
 
     retention_bytes: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "The size of a partition above which its oldest closed segments are removed, where `cleanup.policy` has "
             "`delete`; -1 for no limit.",
-            unit="bytes",
             least=-1,
             most=INT64_MAX,
-            changed=Changed.ANY_TIME,
         ),
     ] = -1
 
@@ -121,100 +109,122 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     min_cleanable_dirty_ratio: Annotated[
         float,
-        Setting(
+        TopicSetting(
             "The share of a compacted log that has to be new since it was last compacted before that is done again.",
             most=1,
-            changed=Changed.ANY_TIME,
         ),
     ] = 0.5
 
     delete_retention_ms: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "How long a tombstone, a record without a value, stays in a compacted log, so that slow readers hear of "
             "the deletion.",
-            unit="ms",
             most=INT64_MAX,
-            changed=Changed.ANY_TIME,
         ),
     ] = _DAY_MS
 
     min_compaction_lag_ms: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "The age that a record has to have before compaction may remove it.",
-            unit="ms",
             most=INT64_MAX,
             also="at most `max.compaction.lag.ms`",
-            changed=Changed.ANY_TIME,
         ),
     ] = 0
 
     max_compaction_lag_ms: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "The age at which a record of a compacted log has to have been looked at by compaction, however little of "
             "the log is new.",
-            unit="ms",
             least=1,
             most=INT64_MAX,
             also="at least `min.compaction.lag.ms`",
-            changed=Changed.ANY_TIME,
         ),
     ] = INT64_MAX
 
     max_message_bytes: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "The largest record batch that the topic takes, after compression; a larger one is refused with "
             "MESSAGE_TOO_LARGE.",
-            unit="bytes",
-            changed=Changed.ANY_TIME,
+            reached="MESSAGE_TOO_LARGE",
         ),
     ] = 1024**2 + 12
 
+    max_decompressed_bytes: Annotated[
+        int,
+        TopicSetting(
+            "The most that the records of a compressed batch may unpack to, where that is more than "
+            "`max.message.bytes`; a batch that gives more is refused with MESSAGE_TOO_LARGE.",
+            least=1,
+            most=DEFAULT_MAX_DECOMPRESSED_BYTES,
+            kafka=NOT_IN_KAFKA,
+            reached="MESSAGE_TOO_LARGE",
+        ),
+    ] = 16 * 1024**2
+
     message_timestamp_type: Annotated[
         TimestampType,
-        Setting(
+        TopicSetting(
             "Which clock gives records their timestamp: the producer's (`CreateTime`) or the leader's "
             "(`LogAppendTime`).",
-            changed=Changed.ANY_TIME,
         ),
     ] = TimestampType.CREATE_TIME
 
     message_timestamp_before_max_ms: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "How far the timestamp that a producer gives may lie behind the leader's clock; an older record is refused "
             "with INVALID_TIMESTAMP.",
-            unit="ms",
             most=INT64_MAX,
-            changed=Changed.ANY_TIME,
         ),
     ] = INT64_MAX
 
     message_timestamp_after_max_ms: Annotated[
         int,
-        Setting(
+        TopicSetting(
             "How far the timestamp that a producer gives may lie ahead of the leader's clock; a record from further in "
             "the future is refused with INVALID_TIMESTAMP.",
-            unit="ms",
             most=INT64_MAX,
-            changed=Changed.ANY_TIME,
         ),
     ] = 60 * 60 * 1000
 
     producer_id_expiration_ms: ProducerIdExpiration = _DAY_MS
 
+    max_producer_ids: Annotated[
+        int,
+        TopicSetting(
+            "How many producers a partition remembers. Where there are more, a producer that was idle for 15 minutes "
+            "and has no transaction open makes room for a new one; where none was, a batch of a new one is refused "
+            "with POLICY_VIOLATION.",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="an idle producer makes room, else POLICY_VIOLATION",
+        ),
+    ] = 100_000
+
     flush: Annotated[
         Flush,
-        Setting(
+        TopicSetting(
             "When appended batches are forced to the disk: when the operating system likes (`os`), or before anything "
             "is acknowledged (`commit`), which survives the loss of power of all replicas at once.",
             kafka=NOT_IN_KAFKA,
-            changed=Changed.ANY_TIME,
         ),
     ] = Flush.OS
+
+    flush_ms: Annotated[
+        int,
+        TopicSetting(
+            "How long what was appended may wait until it is forced to the disk in the background, where `flush` "
+            "leaves that to the operating system. A loss of power takes no more than that from a partition without "
+            "replicas.",
+            least=1,
+            most=INT64_MAX,
+            kafka=str(INT64_MAX),
+        ),
+    ] = 5_000
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -228,7 +238,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def roll_ms(self) -> int:
-        """How long a segment is appended to; what is to be compacted in time has to be in a closed one."""
+        """How long a segment is appended to; records that are to be compacted in time have to be in a closed one."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.cleanup_compact else self.segment_ms
 
     @classmethod
@@ -244,11 +254,10 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**fields)
 
 
-CLEANUP_POLICY: Final = Setting(
+CLEANUP_POLICY: Final = TopicSetting(
     "What becomes of old records: they are removed by age and size (`delete`), or all but the last of each key are "
     "(`compact`), or both, with a comma between them.",
     also="delete, compact or both",
-    changed=Changed.ANY_TIME,
 )
 """One setting that is two fields."""
 
@@ -271,7 +280,7 @@ def _field_of(key: str) -> str:
     raise InvalidConfig(f"unknown topic setting {key!r}; {hint}")
 
 
-def _parse_value(key: str, text: str) -> Any:  # noqa: ANN401 - the type is that of the field, which the table knows
+def _parse_value(key: str, text: str) -> object:
     expected = _FIELD_TYPES[key]
     try:
         return msgspec.convert(text, expected, strict=False)

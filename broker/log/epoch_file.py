@@ -1,8 +1,8 @@
-"""The file of a log's leader epochs, which is Kafka's own, and the one beside it with its checksum.
+"""The leader epoch checkpoint, which is Kafka's file, and a second file with its checksum.
 
-Replicas find by the epochs up to where they agree, and cut what lies behind. Kafka's format has no checksum, and a
-wrong digit mostly makes another file that could be one, so `leader-epoch-checkpoint.checksum` says what the file may
-be: while a new one is written, the old one or the new. What it may not be is damaged, and the batches tell instead.
+By the epochs replicas find up to where they agree, and truncate what lies behind. Kafka's format has no checksum, and a
+wrong digit mostly gives another valid file. So `leader-epoch-checkpoint.checksum` says what the file may hold: while a
+new one is written, the old or the new. Anything else is damage, and the epochs are read from the batches instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHECKSUM = b"crc32c %08x\n"
 
 
 def read_epochs(file_system: FileSystem, directory: str) -> LeaderEpochs | None:
-    """Return the epochs that the directory says; None where it says none, or says what was never written there."""
+    """Return the epochs of a directory; None where the file is missing, or holds what was never written there."""
     data = _read(file_system, f"{directory}/{names.LEADER_EPOCH_FILE}")
     if data is None or not _may_be(data, _read(file_system, f"{directory}/{names.EPOCH_CHECKSUM_FILE}")):
         return None
@@ -25,9 +25,9 @@ def read_epochs(file_system: FileSystem, directory: str) -> LeaderEpochs | None:
 
 
 def write_epochs(file_system: FileSystem, directory: str, epochs: LeaderEpochs) -> None:
-    """Put the epochs in the place of those before, if they have changed, on stable storage.
+    """Replace the epochs, if they have changed, on stable storage.
 
-    The checksum is not flushed: a loss of power that takes it costs a look at the batches.
+    The checksum is not flushed: a loss of power that takes it costs a scan of the batches.
     """
     if not epochs.is_dirty:
         return
@@ -41,7 +41,7 @@ def write_epochs(file_system: FileSystem, directory: str, epochs: LeaderEpochs) 
 
 
 def _may_be(data: bytes, checksums: bytes | None) -> bool:
-    """Whether a file is one that was written; one without checksums is taken as it is, as those of Kafka are."""
+    """Whether a file is one that was written; one without checksums, as of Kafka, is accepted as it is."""
     return checksums is None or (_CHECKSUM % crc32c(data)) in checksums.splitlines(keepends=True)
 
 

@@ -26,6 +26,19 @@ class LogDamaged(LogError):
     """A file holds what the log never wrote there; the disk changed it, and the partition needs another replica."""
 
 
+class LossNotAccepted(LogDamaged):
+    """A log is damaged, no other replica has what it had, and a person has to say whether it goes on without that."""
+
+    def __init__(self, told: str, offset: int | None) -> None:
+        super().__init__(told, offset)
+        self.told = told
+        self.offset = offset
+        """Everything from here on would be lost; None where it is the checkpoint that cannot be read."""
+
+    def __str__(self) -> str:
+        return self.told
+
+
 class CompactionFailed(LogError):
     """A compaction was given up; the log serves on, and a later compaction begins where the last whole one ended."""
 

@@ -1,4 +1,4 @@
-"""The file of one index, which grows while its segment does and is known by its length and checksum."""
+"""The file of one index, which grows with its segment and is verified by its length and checksum."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class IndexPrefix(msgspec.Struct, frozen=True, array_like=True, gc=False):
     checksum: int = 0
 
     def of(self, data: bytes) -> bytes | None:
-        """Return the part of a file's bytes that this speaks of; None where they are others."""
+        """Return the part of a file's bytes that this covers; None where they differ."""
         part = data[: self.size_bytes]
         return part if len(part) == self.size_bytes and crc32c(part) == self.checksum else None
 
 
 class IndexFile:
-    """What is written of one index.
+    """The file of one index.
 
-    Owns: the file, from which it expects nothing but what it has written or was told of. What lies
-    behind that, because a process died in the middle of a write or the write failed, is cut off by the next one, which
-    also writes what the failed one should have.
+    Owns: the file, from which it expects only what it has written or was told of. The next write truncates what lies
+    behind that, because a process died in the middle of a write or the write failed, and writes again what the failed
+    one should have.
     """
 
     __slots__ = ("_file_system", "_path", "_unwritten", "written")
@@ -39,7 +39,7 @@ class IndexFile:
     def append(self, data: bytes, *, flush: bool, is_optional: bool = False) -> None:
         """Write entries behind the others; with `flush`, all of them are on stable storage when this returns.
 
-        A flush also makes the file where there is nothing to write, unless that is an option.
+        A flush also creates the file where there is nothing to write, unless it is optional.
         """
         self._unwritten += data
         if not self._unwritten and (not flush or (is_optional and not self._file_system.exists(self._path))):

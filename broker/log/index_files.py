@@ -1,9 +1,9 @@
-"""The files of a segment's indexes, and the one beside them that says what they have to hold.
+"""The index files of a segment, and the one beside them with their checksums.
 
-Kafka's index files have no checksums, and most wrong bits in them make another index that could be one: records of an
-aborted transaction become visible, a search by time passes over records, a segment looks older than it is. So when a
-segment is closed, `<base>.checksums` takes the length and the checksum of each index. What does not agree with it is
-built again from the batches.
+Kafka's index files have no checksums, and most wrong bits in them give another valid index: records of an aborted
+transaction become visible, a search by time passes over records, a segment looks older than it is. So when a segment is
+closed, `<base>.checksums` takes the length and the checksum of each index. An index that does not agree with it is
+rebuilt from the batches.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _INDEXES = set(names.INDEX_SUFFIXES)
 
 
 class KnownPart(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What the indexes of a segment were, and how much of them was in their files, when the segment ended earlier."""
+    """The indexes of a segment, and how much of them was in their files, at an earlier end of the segment."""
 
     offset_index: IndexPrefix
     time_index: IndexPrefix
@@ -71,10 +71,10 @@ class KnownPart(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class IndexFiles:
-    """What is written of the indexes of one segment.
+    """The index files of one segment.
 
-    Owns: the files of `names.INDEX_FILE_SUFFIXES`. It takes from them what it has written itself, or what it was told
-    that they hold, by their checksums or by a bookmark; anything else is not there.
+    Owns: the files of `names.INDEX_FILE_SUFFIXES`. It trusts only what it has written itself, or what their checksums
+    or a bookmark say that they hold; anything else counts as missing.
     """
 
     __slots__ = ("_file_system", "_files", "_name_ending", "_start_of_path")
@@ -86,7 +86,7 @@ class IndexFiles:
         self._files: dict[str, IndexFile] = {}
 
     def load(self) -> bool:
-        """Go by what was noted when the segment was closed; False where nothing was, or it cannot be read."""
+        """Go by the checksums of the closed segment; False where there are none, or they cannot be read."""
         checksums = IndexChecksums.decode(self._read(names.CHECKSUMS_SUFFIX))
         if checksums is None:
             return False
@@ -94,7 +94,7 @@ class IndexFiles:
         return True
 
     def expect(self, prefixes: Mapping[str, IndexPrefix]) -> None:
-        """Go by what the files hold, as far as they are known."""
+        """Go by this knowledge of what the files hold."""
         for suffix, prefix in prefixes.items():
             self._files[suffix] = IndexFile(self._file_system, self._path(suffix), prefix)
 

@@ -1,4 +1,6 @@
-"""Where in the log each leader epoch begins, by which replicas find the point up to which they agree."""
+"""The leader epochs of a log and where each begins (Kafka's leader epoch cache), by which replicas find where they
+agree.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,21 @@ class LeaderEpochs:
     Its file is Kafka's `leader-epoch-checkpoint`: a version, a count, and a line `epoch offset` for each.
     """
 
-    __slots__ = ("_starts", "is_dirty")
+    __slots__ = ("_starts", "is_dirty", "latest_epoch")
 
     def __init__(self, starts: list[EpochStart] | None = None) -> None:
         self._starts = starts or []
+        self._changed()
         self.is_dirty = False
+
+    def _changed(self) -> None:
+        self.is_dirty = True
+        self.latest_epoch = self._starts[-1].epoch if self._starts else NO_EPOCH
+        """The newest epoch that has records in the log, or -1."""
 
     @classmethod
     def decode(cls, data: bytes) -> LeaderEpochs | None:
-        """Read the file; None where it is damaged, and the log's own batches have to tell."""
+        """Read the file; None where it is damaged, and the epochs have to be read from the log's batches."""
         try:
             _, _, *rows = data.decode("ascii").splitlines()
             starts = [EpochStart(*map(int, row.split(" "))) for row in rows]
@@ -51,7 +59,7 @@ class LeaderEpochs:
         return epochs if _ascends(starts) and epochs.encode() == data else None
 
     def copy(self) -> LeaderEpochs:
-        """Return the same epochs, to be changed apart."""
+        """Return a copy that can be changed separately."""
         copy = LeaderEpochs([*self._starts])
         copy.is_dirty = self.is_dirty
         return copy
@@ -60,11 +68,6 @@ class LeaderEpochs:
         """Return the bytes of the file."""
         rows = [f"{start.epoch} {start.start_offset}\n" for start in self._starts]
         return "".join([f"{_VERSION}\n{len(rows)}\n", *rows]).encode("ascii")
-
-    @property
-    def latest_epoch(self) -> int:
-        """The newest epoch that has records in the log, or -1."""
-        return self._starts[-1].epoch if self._starts else NO_EPOCH
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -82,12 +85,12 @@ class LeaderEpochs:
             return
         self.truncate_from(start_offset)
         self._starts.append(EpochStart(epoch, start_offset))
-        self.is_dirty = True
+        self._changed()
 
     def epoch_at(self, offset: int) -> int:
         """Return the epoch of the record at `offset`, or -1 where it is not known."""
         if self._starts and offset >= self._starts[-1].start_offset:
-            # It is nearly always the newest that somebody asks for.
+            # Nearly always a caller asks for the newest.
             return self._starts[-1].epoch
         found = bisect_right(self._starts, offset, key=lambda start: start.start_offset)
         return self._starts[found - 1].epoch if found else NO_EPOCH
@@ -109,10 +112,10 @@ class LeaderEpochs:
         kept = bisect_left(self._starts, offset, key=lambda start: start.start_offset)
         if kept < len(self._starts):
             del self._starts[kept:]
-            self.is_dirty = True
+            self._changed()
 
     def clear(self) -> None:
-        """Forget every epoch, of a log that is to begin anew."""
+        """Forget every epoch, for a log that is to start anew."""
         self.truncate_from(0)
 
     def truncate_before(self, offset: int) -> None:
@@ -120,7 +123,7 @@ class LeaderEpochs:
         later = bisect_right(self._starts, offset, key=lambda start: start.start_offset)
         if later and self._starts[0].start_offset < offset:
             self._starts[:later] = [EpochStart(self._starts[later - 1].epoch, offset)]
-            self.is_dirty = True
+            self._changed()
 
 
 def _ascends(starts: list[EpochStart]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,21 +11,23 @@ from eagleray.broker.filesystem import FileSystem, write_atomically
 from eagleray.broker.log import names
 from eagleray.broker.log.bookmark import Bookmark, remove_bookmark, write_bookmark
 from eagleray.broker.log.checkpoint import Checkpoint, write_checkpoint
+from eagleray.broker.log.config import Flush
 from eagleray.broker.log.epoch_file import write_epochs
 from eagleray.broker.log.leader_epochs import LeaderEpochs
 from eagleray.broker.log.producer_snapshot import encode_snapshot
 from eagleray.broker.log.producer_state import ProducerEntry
-from eagleray.broker.log.recovery import remove_snapshots
+from eagleray.broker.log.recovery import remove_snapshots, snapshot_offsets
 
 if TYPE_CHECKING:
-    from eagleray.broker.log.readable_log import ReadableLog
+    from eagleray.broker.log.durable_log import DurableLog
+    from eagleray.broker.log.segment import Segment
 
 
 class LogMetadata:
     """Checkpoint, leader epochs, producer snapshots and bookmark of one log.
 
-    Owns: those files. Persists: each as a whole, on stable storage but for the bookmark, before its method returns. On
-    failure: OSError, and the file is as it was, but for FlushFailed, after which it may be either.
+    Owns: those files. Persists: each as a whole, on stable storage except for the bookmark, before its method returns.
+    On failure: OSError, and the file is as it was; after FlushFailed it may be either.
     """
 
     __slots__ = ("_directory", "_file_system", "checkpoint", "is_marked_open")
@@ -34,29 +36,37 @@ class LogMetadata:
         self._file_system = file_system
         self._directory = directory
         self.checkpoint = checkpoint
-        # The next opening must know that this log was open in this boot, from the first change on.
+        # From the first change on, the next opening must know that this log was open in this boot.
         self.is_marked_open = False
 
-    def write_checkpoint(self, *, closed_cleanly: bool = False, **changes: Any) -> None:  # noqa: ANN401 - fields of Checkpoint
-        """Write the checkpoint with these changes; the log counts as open unless it says otherwise."""
+    def write_checkpoint(self, log: DurableLog, *, closed_cleanly: bool = False, **changes: int | bool) -> None:
+        """Write the checkpoint of a log with these changes; it counts as open unless it says otherwise."""
+        offsets = {
+            "log_start_offset": log.log_start_offset,
+            "high_watermark": log.high_watermark,
+            "cleaned_up_to": log.cleaned_up_to,
+        }
         changed = msgspec.structs.replace(
             self.checkpoint,
             boot_id=self._file_system.boot_id(),
             closed_cleanly=closed_cleanly,
+            flushes_first=log.config.flush is Flush.COMMIT and self._has_flushed_first(log.log_end_offset),
             # Opening the log has written again what a failed flush had left in doubt.
             failed_flush_boot_id="",
-            **changes,
+            epochs=tuple(
+                (each.epoch, each.start_offset) for each in log.epochs if each.start_offset < log.log_end_offset
+            ),
+            **(offsets | changes),
         )
-        write_checkpoint(self._file_system, self._directory, changed)
-        self.checkpoint = changed
+        self.checkpoint = write_checkpoint(self._file_system, self._directory, changed)
         self.is_marked_open = not closed_cleanly
 
     def note_flushed(self, up_to_offset: int) -> None:
         """Remember for the next checkpoint that everything below an offset is on stable storage."""
         self.checkpoint = msgspec.structs.replace(self.checkpoint, recovery_point=up_to_offset)
 
-    def has_flushed_first(self, end_offset: int) -> bool:
-        """Whether everything that was ever acknowledged is flushed: it was so from the beginning, or is by now."""
+    def _has_flushed_first(self, end_offset: int) -> bool:
+        # Everything that was ever acknowledged is flushed: it was so from the beginning, or is by now.
         return self.checkpoint.flushes_first or self.checkpoint.recovery_point >= end_offset
 
     def write_epochs(self, epochs: LeaderEpochs) -> None:
@@ -64,12 +74,12 @@ class LogMetadata:
         write_epochs(self._file_system, self._directory, epochs)
 
     def write_snapshot(self, offset: int, producers: Iterable[ProducerEntry]) -> None:
-        """Write the state of the producers as it is before the batch at `offset`."""
+        """Write the producer state as it is before the batch at `offset`."""
         path = names.segment_file(self._directory, offset, names.SNAPSHOT_SUFFIX)
         write_atomically(self._file_system, path, encode_snapshot(producers))
 
-    def write_bookmark(self, log: ReadableLog) -> None:
-        """Mark the end of a log's last segment, so that an opening in this boot begins to look there."""
+    def write_bookmark(self, log: DurableLog) -> None:
+        """Mark the end of a log's last segment, so that an opening in this boot starts reading there."""
         bookmark = Bookmark.of(log, self._file_system.boot_id())
         if bookmark is None:
             self.remove_bookmark()
@@ -77,9 +87,16 @@ class LogMetadata:
             write_bookmark(self._file_system, self._directory, bookmark)
 
     def remove_bookmark(self) -> None:
-        """Have the next opening look at the whole segment, which is about to be another."""
+        """Make the next opening read the whole segment, which is about to change."""
         remove_bookmark(self._file_system, self._directory)
 
-    def remove_snapshots_but(self, offsets: Sequence[int]) -> None:
-        """Remove the snapshots that nothing will start from."""
-        remove_snapshots(self._file_system, self._directory, kept=offsets)
+    def remove_snapshots_but(self, segments: Sequence[Segment], *offsets: int) -> None:
+        """Keep the snapshots at the segments' beginnings, from which recovery starts, and those at `offsets`."""
+        kept = [*(segment.base_offset for segment in segments), *offsets]
+        remove_snapshots(self._file_system, self._directory, kept=kept)
+
+    def remove_snapshots_behind(self, end_offset: int) -> None:
+        """Remove the snapshots that speak of batches behind the end of the log."""
+        offsets = snapshot_offsets(self._file_system, self._directory)
+        kept = [offset for offset in offsets if offset <= end_offset]
+        remove_snapshots(self._file_system, self._directory, kept=kept)

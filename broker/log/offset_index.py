@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 ENTRY_BYTES = 8
 
@@ -45,6 +46,11 @@ class OffsetIndex:
     def __len__(self) -> int:
         return len(self._positions)
 
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """The entries: the last offset of a batch, and its position."""
+        for relative_offset, position in zip(self._relative_offsets, self._positions, strict=True):
+            yield self._base_offset + relative_offset, position
+
     @property
     def last_offset(self) -> int:
         """The highest offset that has an entry, or the base offset where there is none."""
@@ -60,10 +66,14 @@ class OffsetIndex:
         self._relative_offsets.append(offset - self._base_offset)
         self._positions.append(position)
 
-    def position_at_or_before(self, offset: int) -> int:
-        """Return the position of the last indexed batch that does not lie behind `offset`."""
-        found = bisect_right(self._relative_offsets, offset - self._base_offset)
-        return self._positions[found - 1] if found else 0
+    def truncate_from(self, offset: int) -> None:
+        """Forget the entries of batches that end at an offset or behind it; none of them is in the file."""
+        kept = bisect_left(self._relative_offsets, offset - self._base_offset)
+        del self._relative_offsets[kept:], self._positions[kept:]
+
+    def forget_written(self) -> None:
+        """Count no entry as written: the file is gone."""
+        self._written_entries = 0
 
     def entry_at_or_before(self, offset: int) -> tuple[int, int] | None:
         """Return the last entry that does not lie behind `offset`: the last offset of a batch, and its position."""

@@ -1,4 +1,4 @@
-"""From a key to the newest offset that carries it: what a compaction knows of the part that it has not been over."""
+"""From a key to the newest offset that carries it: what a compaction knows of the dirty part of a log."""
 
 from __future__ import annotations
 

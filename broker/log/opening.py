@@ -1,4 +1,6 @@
-"""Opening a partition's directory: sweep up, then decide how much has to be verified."""
+"""Opening a partition's directory: clean up, decide how much has to be verified, and what to do where that ends too
+early.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,27 @@ from itertools import pairwise
 import msgspec
 
 from eagleray.broker.filesystem import FileSystem, FlushFailed
-from eagleray.broker.log.bookmark import Bookmark, read_bookmark, remove_bookmark
-from eagleray.broker.log.checkpoint import Checkpoint, note_failed_flush, read_checkpoint
-from eagleray.broker.log.config import LogConfig
+from eagleray.broker.log.accepted_loss import (
+    forget_accepted,
+    how_to_give_up_checkpoint,
+    is_checkpoint_given_up,
+)
+from eagleray.broker.log.bookmark import Bookmark, remove_bookmark
+from eagleray.broker.log.checkpoint import (
+    Checkpoint,
+    ReadCheckpoint,
+    note_failed_flush,
+    read_checkpoint,
+    write_checkpoint,
+)
+from eagleray.broker.log.config import Flush, LogConfig
 from eagleray.broker.log.epoch_file import read_epochs, write_epochs
-from eagleray.broker.log.errors import LogDamaged
-from eagleray.broker.log.leader_epochs import LeaderEpochs
+from eagleray.broker.log.errors import LogDamaged, LossNotAccepted
+from eagleray.broker.log.flushing import with_recovery_point
+from eagleray.broker.log.leader_epochs import EpochStart, LeaderEpochs
 from eagleray.broker.log.producer_state import ProducerState
 from eagleray.broker.log.recovery import (
+    Expected,
     Recovery,
     load_producers,
     remove_snapshots,
@@ -24,8 +39,9 @@ from eagleray.broker.log.recovery import (
     snapshot_offsets,
 )
 from eagleray.broker.log.segment import Segment, is_gap
+from eagleray.broker.log.settling import ALONE, Settling, Stop, Surroundings
 from eagleray.broker.log.swapping import complete_swaps
-from eagleray.broker.log.sweeping import log_offsets, sweep, sweep_indexes, write_again
+from eagleray.broker.log.sweeping import deleted_below, log_offsets, sweep, sweep_indexes, write_again
 
 
 class OpenedFiles(msgspec.Struct, kw_only=True):
@@ -38,23 +54,40 @@ class OpenedFiles(msgspec.Struct, kw_only=True):
     recovery: Recovery
 
 
-def open_files(file_system: FileSystem, directory: str, config: LogConfig, *, now_ms: int) -> OpenedFiles:
+class _CutFirst(Exception):
+    """A person has accepted a loss, the files are cut, and the opening has to begin anew."""
+
+
+def open_files(
+    file_system: FileSystem, directory: str, config: LogConfig, *, now_ms: int, surroundings: Surroundings = ALONE
+) -> OpenedFiles:
     """Bring a directory to the state of a log, verifying and cutting what a crash may have left half done.
 
-    What is found here is on stable storage as far as names go, so that a later crash cannot change it back.
+    The names of the files found are on stable storage when this returns, so that a later crash cannot undo it. Where
+    something is not as the log wrote it, and is no torn end, LogDamaged is raised, and no batch has been touched.
     """
     file_system.make_directories(directory)
     sweep(file_system, directory)
     complete_swaps(file_system, directory)
     sweep_indexes(file_system, directory)
-    checkpoint = read_checkpoint(file_system, directory)
+    read = _read_checkpoint(file_system, directory)
+    read = _with_identity(read, directory, surroundings)
+    if read.is_newest:
+        known = with_recovery_point(file_system, directory, read.checkpoint)
+        read = msgspec.structs.replace(read, checkpoint=known)
+    checkpoint = read.checkpoint
     if checkpoint.failed_flush_boot_id and checkpoint.failed_flush_boot_id == file_system.boot_id():
         write_again(file_system, directory, checkpoint.recovery_point)
-    opening = _Opening(file_system, directory, config, checkpoint, now_ms)
+    opening = _Opening(file_system, directory, config, read, surroundings, now_ms=now_ms)
     try:
         opening.recover()
         opening.begin_anew_below_start()
         opening.keep()
+    except _CutFirst:
+        opening.close()
+        again = open_files(file_system, directory, config, now_ms=now_ms, surroundings=surroundings)
+        again.recovery = opening.report_of_cut(again.recovery)
+        return again
     except (OSError, LogDamaged) as error:
         opening.close()
         if isinstance(error, FlushFailed):
@@ -69,16 +102,64 @@ def open_files(file_system: FileSystem, directory: str, config: LogConfig, *, no
     )
 
 
+def _with_identity(read: ReadCheckpoint, directory: str, surroundings: Surroundings) -> ReadCheckpoint:
+    """Note whose log it is; LogDamaged where the checkpoint says that it is another's."""
+    topic_id, noted = surroundings.topic_id.hex(), read.checkpoint
+    is_others = bool(noted.topic_id and topic_id and noted.topic_id != topic_id)
+    if is_others or (noted.partition >= 0 <= surroundings.partition != noted.partition):
+        raise LogDamaged(
+            f"{directory}: the checkpoint is that of partition {noted.partition} of topic id {noted.topic_id}; "
+            f"expected partition {surroundings.partition} of {topic_id}; nothing was changed"
+        )
+    known = msgspec.structs.replace(
+        noted,
+        topic_id=topic_id or noted.topic_id,
+        partition=surroundings.partition if surroundings.partition >= 0 else noted.partition,
+    )
+    return msgspec.structs.replace(read, checkpoint=known)
+
+
+def _read_checkpoint(file_system: FileSystem, directory: str) -> ReadCheckpoint:
+    """Read the checkpoint; where none can be read, and a person has given it up, begin with one that knows nothing."""
+    try:
+        return read_checkpoint(file_system, directory)
+    except LogDamaged as error:
+        if not is_checkpoint_given_up(file_system, directory):
+            told = f"{error}; nothing was changed; {how_to_give_up_checkpoint(directory)}"
+            raise LossNotAccepted(told, None) from error
+    unknown = write_checkpoint(file_system, directory, Checkpoint())
+    # Both generations, so that none of them is damaged any more.
+    unknown = write_checkpoint(file_system, directory, unknown)
+    forget_accepted(file_system, directory)
+    return ReadCheckpoint(unknown, is_newest=False)
+
+
 class _Opening:
-    """One recovery under way."""
+    """One opening under way."""
 
     def __init__(
-        self, file_system: FileSystem, directory: str, config: LogConfig, checkpoint: Checkpoint, now_ms: int
+        self,
+        file_system: FileSystem,
+        directory: str,
+        config: LogConfig,
+        read: ReadCheckpoint,
+        surroundings: Surroundings,
+        *,
+        now_ms: int,
     ) -> None:
         self._file_system = file_system
         self._directory = directory
         self._index_interval_bytes = config.index_interval_bytes
-        self.checkpoint = checkpoint
+        self._latest_epoch = surroundings.latest_epoch
+        self._settling = Settling(
+            file_system,
+            directory,
+            read.checkpoint,
+            surroundings=surroundings,
+            flushes_first=config.flush is Flush.COMMIT,
+        )
+        self.checkpoint = read.checkpoint
+        self._is_certain = read.is_newest
         self._boot_id = file_system.boot_id()
         self._now_ms = now_ms
         self.segments: list[Segment] = []
@@ -92,21 +173,30 @@ class _Opening:
             self.segments.append(self._open(base_offset))
         self._finish_deletion()
         first = self._first_doubtful()
-        self._trust_before(first)
+        stop = self._missing_beginning() or self._trust_before(first)
+        if stop is not None:
+            self._settle(stop, is_trusted=True)
+            raise _CutFirst
         if first == len(self.segments):
             self.report.log_end_offset = self.checkpoint.recovery_point
             self._load_producers(self.report.log_end_offset)
+            if not self._settling.is_same_boot:
+                # It was not flushed: damaged, it would pass for damage by the disk in this boot.
+                remove_bookmark(self._file_system, self._directory)
         elif not self._resume():
-            remove_bookmark(self._file_system, self._directory)
             self._load_producers(self.segments[first].base_offset)
-            self._scan_from(first)
-            # The last process may have died while it cut the file, which takes the bookmark first. What is seen to be
-            # cut must not come back with the next loss of power.
+            stop = self._scan_from(first)
+            if stop is not None:
+                self._settle(stop, is_trusted=False)
+            remove_bookmark(self._file_system, self._directory)
+            self._write_scanned_indexes(first)
+            # The last process may have died while it truncated the file, which removes the bookmark first. What was
+            # seen to be cut must not come back with the next loss of power.
             self.segments[-1].flush()
         self._forget_behind_end()
 
     def begin_anew_below_start(self) -> None:
-        """A loss of power can leave less than was deleted on request; the log then goes on at its start, empty."""
+        """After a loss of power the log may end below its start offset; it then goes on there, empty."""
         start_offset = self.checkpoint.log_start_offset
         if self.report.log_end_offset < start_offset:
             remove_bookmark(self._file_system, self._directory)
@@ -116,10 +206,11 @@ class _Opening:
             self.segments.append(self._open(start_offset))
             self.producers = ProducerState()
             self.report.log_end_offset = start_offset
-        self.epochs.truncate_before(start_offset)
+        # A disk that was full may have had no room to write down where the log starts.
+        self.epochs.truncate_before(max(start_offset, self.segments[0].base_offset))
 
     def keep(self) -> None:
-        """Write down what was found out, before anything is done that relies on it."""
+        """Persist what was found, before anything is done that relies on it."""
         write_epochs(self._file_system, self._directory, self.epochs)
         if not self.checkpoint.closed_cleanly:
             self._file_system.flush_directory(self._directory)
@@ -128,11 +219,6 @@ class _Opening:
         for segment in self.segments:
             with suppress(OSError):
                 segment.close()
-
-    @property
-    def _is_same_boot(self) -> bool:
-        """Whether the machine has not been down since the log was last open, so that its page cache has every byte."""
-        return bool(self._boot_id) and self.checkpoint.boot_id == self._boot_id
 
     def _open(self, base_offset: int) -> Segment:
         return Segment(
@@ -149,11 +235,12 @@ class _Opening:
             self.segments.pop(0).remove()
 
     def _first_doubtful(self) -> int:
-        """Return the number of the first segment that a crash may have left torn."""
+        if not self._is_certain:
+            return 0
         checkpoint = self.checkpoint
         if checkpoint.closed_cleanly and self._ends_at(checkpoint.recovery_point):
             return len(self.segments)
-        if checkpoint.closed_cleanly or self._is_same_boot:
+        if checkpoint.closed_cleanly or self._settling.is_same_boot:
             # The process died but the machine did not: only the last write can be torn.
             return len(self.segments) - 1
         later = [
@@ -168,45 +255,70 @@ class _Opening:
         except LogDamaged:
             return False
 
-    def _trust_before(self, first: int) -> None:
-        """Take the segments that no crash can have torn as they are, but for indexes that the disk has lost."""
+    def _trust_before(self, first: int) -> Stop | None:
         for number in range(first):
             if not self.segments[number].load_indexes():
-                self._index_anew(number)
-        if not self._is_same_boot:
-            self._require_ends(self.segments[: first + 1])
+                stop = self._index_anew(number)
+                if stop is not None:
+                    return stop
+        stop = self._missing_end(first + 1)
+        if stop is not None:
+            return stop
         if not self._read_epochs():
+            self.epochs = LeaderEpochs([EpochStart(*each) for each in self.checkpoint.epochs])
             next_offset = self.segments[0].base_offset
             for segment in self.segments[:first]:
                 for _, header in segment.headers():
                     self.epochs.assign(header.partition_leader_epoch, next_offset)
                     next_offset = header.next_offset
             self.epochs.is_dirty = True
+        return None
 
-    def _require_ends(self, segments: list[Segment]) -> None:
-        """Miss what a disk said that it had flushed, and had not: what is left has right checksums, up to nothing."""
-        for segment, following in pairwise(segments):
+    def _missing_beginning(self) -> Stop | None:
+        """Detect that the first segments are gone, which were not deleted: the checkpoint says so, or a file in their
+        place.
+
+        Only a log that was beginning anew, and knows of nothing behind its start, may have begun further on.
+        """
+        start_offset, base_offset = self.checkpoint.log_start_offset, self.segments[0].base_offset
+        if not self._is_certain or base_offset <= start_offset:
+            return None
+        start_offset = max(start_offset, deleted_below(self._file_system, self._directory))
+        if base_offset <= start_offset or self._settling.known_end() <= start_offset:
+            return None
+        why = f"the log begins at {start_offset}, and nothing of it is left before {base_offset}"
+        return Stop(0, 0, start_offset, why)
+
+    def _missing_end(self, count: int) -> Stop | None:
+        """Detect what a disk has lost of what it had: the checksums of the rest are right, but the end of a segment is
+        missing, or all of it.
+        """
+        for number, (segment, following) in enumerate(pairwise(self.segments[:count])):
             end_offset = segment.end_offset()
+            why = f"it ends at {end_offset} and the next one begins at {following.base_offset}"
+            if end_offset > following.base_offset:
+                # None of it is in its place.
+                return Stop(number, 0, segment.base_offset, why)
             if is_gap(end_offset, following.base_offset):
-                raise LogDamaged(
-                    f"{self._directory}: segment {segment.base_offset} ends at {end_offset} and the next one begins at "
-                    f"{following.base_offset}: restore the partition from a replica"
-                )
+                return Stop(number, segment.size_bytes, end_offset, why)
+        return None
 
-    def _index_anew(self, number: int) -> None:
+    def _index_anew(self, number: int) -> Stop | None:
         segment = self.segments[number]
         self._load_producers(segment.base_offset)
-        valid_bytes = scan_segment(segment, self.producers, LeaderEpochs(), segment.base_offset, self.report)
+        expected = self._expected(segment.base_offset)
+        valid_bytes = scan_segment(segment, self.producers, LeaderEpochs(), expected, self.report, now_ms=self._now_ms)
         if valid_bytes != segment.size_bytes:
             # Nothing was being written here. Cutting would take what was safely stored, and all that follows it.
-            raise LogDamaged(
-                f"{self._directory}: the batch at byte {valid_bytes} of segment {segment.base_offset} is damaged: "
-                f"restore the partition from a replica"
-            )
+            return Stop(number, valid_bytes, expected.next_offset, f"the batch at byte {valid_bytes} is damaged")
+        segment.remove_index_files()
         segment.write_indexes()
+        return None
+
+    def _expected(self, next_offset: int, epoch: int = -1) -> Expected:
+        return Expected(next_offset, self.checkpoint.may_have_gaps, epoch, self._latest_epoch)
 
     def _read_epochs(self) -> bool:
-        """Take the leader epochs from their file; False where there is none that can be read."""
         epochs = read_epochs(self._file_system, self._directory)
         if epochs is None:
             return False
@@ -214,22 +326,26 @@ class _Opening:
         return True
 
     def _load_producers(self, offset: int) -> None:
-        self.producers, snapshot_offset = load_producers(self._file_system, self._directory, offset)
+        self.producers, snapshot_offset = load_producers(self._file_system, self._directory, offset, self._now_ms)
         if snapshot_offset < offset:
-            self.report.replayed_bytes += replay_producers(self.segments, self.producers, snapshot_offset, offset)
+            self.report.replayed_bytes += replay_producers(
+                self.segments, self.producers, snapshot_offset, offset, self._now_ms
+            )
 
     def _resume(self) -> bool:
-        """Go on from the bookmark, if there is one to go by; False: nothing has changed, and all has to be scanned."""
         segment, bookmark = self.segments[-1], self._believable_bookmark()
         if bookmark is None or not bookmark.fits(segment) or self.epochs.latest_epoch < bookmark.latest_epoch:
             return False
         if not segment.resume(bookmark.indexes, bookmark.position):
             return False
-        producers, epochs = bookmark.producer_state(), self.epochs.copy()
+        producers, epochs = bookmark.producer_state(self._now_ms), self.epochs.copy()
         report = msgspec.structs.replace(self.report, known_bytes=bookmark.position)
-        valid_bytes = scan_segment(segment, producers, epochs, bookmark.offset, report, known_bytes=bookmark.position)
+        expected = self._expected(bookmark.offset, bookmark.latest_epoch)
+        valid_bytes = scan_segment(
+            segment, producers, epochs, expected, report, now_ms=self._now_ms, known_bytes=bookmark.position
+        )
         if valid_bytes != segment.size_bytes:
-            # Something is to be cut off, and a bookmark alone is not enough to cut by.
+            # Something has to be truncated, and a bookmark alone does not justify that.
             return False
         self.producers, self.epochs, self.report = producers, epochs, report
         high_watermark = max(self.checkpoint.high_watermark, bookmark.high_watermark)
@@ -237,42 +353,62 @@ class _Opening:
         return True
 
     def _believable_bookmark(self) -> Bookmark | None:
-        """Return the bookmark if this boot has all that it speaks of: written in it, and by no failed flush lost."""
+        """Return the bookmark if this boot has all that it covers: it was written in it, and no flush failed since."""
         checkpoint = self.checkpoint
-        if checkpoint.closed_cleanly or not self._is_same_boot or checkpoint.failed_flush_boot_id == self._boot_id:
+        if (
+            checkpoint.closed_cleanly
+            or not self._settling.is_same_boot
+            or checkpoint.failed_flush_boot_id == self._boot_id
+        ):
             return None
-        bookmark = read_bookmark(self._file_system, self._directory)
-        return bookmark if bookmark is not None and bookmark.boot_id == self._boot_id else None
+        return self._settling.bookmark()
 
-    def _scan_from(self, first: int) -> None:
-        """Verify the rest of the log, up to the first batch that is torn or missing."""
-        next_offset = self.segments[first].base_offset
+    def _scan_from(self, first: int) -> Stop | None:
+        """Scan to the end, or to where something is wrong; no file has changed when this returns."""
+        expected = self._expected(self.segments[first].base_offset)
         for number in range(first, len(self.segments)):
             segment = self.segments[number]
-            if is_gap(next_offset, segment.base_offset):
-                self._drop_from(number)
-                return
-            if number > first:
-                self.segments[number - 1].write_indexes()
-            valid_bytes = scan_segment(
-                segment, self.producers, self.epochs, max(next_offset, segment.base_offset), self.report
-            )
-            next_offset = self.report.log_end_offset
+            if is_gap(expected.next_offset, segment.base_offset):
+                end_offset, before = expected.next_offset, self.segments[number - 1]
+                why = f"it ends at {end_offset} and the next one begins at {segment.base_offset}"
+                return Stop(number - 1, before.size_bytes, end_offset, why)
+            expected.next_offset = max(expected.next_offset, segment.base_offset)
+            valid_bytes = scan_segment(segment, self.producers, self.epochs, expected, self.report, now_ms=self._now_ms)
             if valid_bytes < segment.size_bytes:
-                self._drop_from(number + 1)
-                self.report.cut_bytes += segment.size_bytes - valid_bytes
-                segment.truncate(valid_bytes)
-                return
+                why = f"the batch at byte {valid_bytes} is not valid"
+                return Stop(number, valid_bytes, expected.next_offset, why)
+        end_offset, known_end = expected.next_offset, self._settling.known_end()
+        if end_offset >= known_end or known_end <= self.checkpoint.log_start_offset:
+            return None
+        why = f"it ends at {end_offset}, and the log went on to {known_end}"
+        return Stop(len(self.segments) - 1, self.segments[-1].size_bytes, end_offset, why)
 
-    def _drop_from(self, number: int) -> None:
-        """What follows a torn segment follows a gap, and a log has none."""
-        while len(self.segments) > number:
-            self.segments.pop().remove()
-            self._file_system.flush_directory(self._directory)
-            self.report.removed_segments += 1
+    def _settle(self, stop: Stop, *, is_trusted: bool) -> None:
+        self._settling.settle(stop, self.segments, self.report, is_trusted=is_trusted)
+        self.checkpoint = self._settling.checkpoint
+
+    def report_of_cut(self, again: Recovery) -> Recovery:
+        """Add what was cut here to what the opening after it found."""
+        mine = self.report
+        return msgspec.structs.replace(
+            again,
+            verdict=mine.verdict,
+            is_loss_accepted=mine.is_loss_accepted,
+            kept_files=mine.kept_files,
+            cut_bytes=mine.cut_bytes,
+            cut_segments=mine.cut_segments,
+            known_end_offset=mine.known_end_offset,
+        )
+
+    def _write_scanned_indexes(self, first: int) -> None:
+        """Replace the index files of what was scanned; those of the last segment are written when it is closed."""
+        for segment in self.segments[first:]:
+            segment.remove_index_files()
+        for segment in self.segments[first:-1]:
+            segment.write_indexes()
 
     def _forget_behind_end(self) -> None:
-        """A snapshot or an epoch behind the end speaks of batches that were lost and must not outlive them."""
+        """Remove snapshots and epochs behind the end: they speak of batches that were lost."""
         end_offset = self.report.log_end_offset
         self.epochs.truncate_from(end_offset)
         offsets = snapshot_offsets(self._file_system, self._directory)

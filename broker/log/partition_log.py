@@ -1,46 +1,54 @@
-"""A partition's log: what is appended, what a reader may see, and what a crash leaves of it."""
+"""The log of a partition: appends, truncation, retention, compaction and recovery (Kafka's UnifiedLog)."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, TypeAlias
 
-from eagleray.broker.filesystem import FileSystem, FlushFailed
+from eagleray.broker.filesystem import FileSystem, is_full
 from eagleray.broker.log import retention
-from eagleray.broker.log.appending import Appended, AppendRun, NewMarker
+from eagleray.broker.log.appending import Appended, AppendRun, fenced
 from eagleray.broker.log.availability import Availability
 from eagleray.broker.log.compaction import Compaction
 from eagleray.broker.log.compaction_plan import plan_compaction
 from eagleray.broker.log.config import Flush, LogConfig
-from eagleray.broker.log.errors import CompactionFailed, LogDamaged, LogOffline, LogWriteFailed, OffsetOutOfRange
+from eagleray.broker.log.deleting import move_start
+from eagleray.broker.log.durable_log import DurableLog
+from eagleray.broker.log.errors import CompactionFailed, LogOffline, LogWriteFailed, OffsetOutOfRange
 from eagleray.broker.log.metadata import LogMetadata
 from eagleray.broker.log.offset_map import DEFAULT_MAX_KEYS, OffsetMap
 from eagleray.broker.log.opening import OpenedFiles, open_files
 from eagleray.broker.log.producer_snapshot import decode_snapshot
 from eagleray.broker.log.producer_state import Origin, Rejection
-from eagleray.broker.log.readable_log import BASE_OFFSET, ReadableLog
+from eagleray.broker.log.readable_log import BASE_OFFSET
 from eagleray.broker.log.recovery import Recovery
 from eagleray.broker.log.segment import Segment
+from eagleray.broker.log.settling import ALONE, UNTORN, Surroundings
 from eagleray.broker.log.swapping import swap_in
-from eagleray.broker.log.sweeping import remove_behind
+from eagleray.broker.log.sweeping import forget_deleted, remove_behind
 from eagleray.broker.log.tail import Tail
-from eagleray.protocol.errors import ErrorCode, ProtocolError
-from eagleray.protocol.records import RecordBatch
+from eagleray.broker.log.undoing import AppendUndo
+from eagleray.broker.messages import Marker
+from eagleray.protocol.records import DEFAULT_MAX_DECOMPRESSED_BYTES, RecordBatch
 
 _NEVER: Final = 2**63
 
+_Added = ParamSpec("_Added")
+_Results: TypeAlias = list[Appended | Rejection]
 
-class PartitionLog(ReadableLog):
+
+class PartitionLog(DurableLog):
     """The batches of one partition, with the producers and transactions that wrote them.
 
-    Owns: one directory, alone. Persists: every batch before `append` returns (against the death of the process; against
-    the loss of power once `flush` has returned). On failure: an append that raises LogWriteFailed left nothing
-    behind and may be tried again; LogOffline means that the disk can no longer be trusted to hold what this object
-    believes, and the log has to be opened anew. After a restart: exactly the whole valid batches are there, and
-    producers, transactions and indexes are what these batches give; of the batches before the last snapshot only the
-    last one of each producer is remembered, as in Kafka.
+    Owns: one directory, alone.
+    Persists: every batch before `append` returns (against the death of the process; against the loss of power once
+    `flush` has returned).
+    On failure: an append that raises LogWriteFailed left nothing behind and may be tried again; LogOffline means that
+    the disk may not hold what this object believes, and the log has to be opened anew.
+    After a restart: exactly the whole valid batches are there, and producers, transactions and indexes are what these
+    batches give; of the batches before the last snapshot only the last one of each producer is remembered, as in Kafka.
 
     It knows no clock and no thread: the time comes with each call, and one call runs to its end before the next.
     """
@@ -50,10 +58,15 @@ class PartitionLog(ReadableLog):
         self._directory = directory
         self._metadata = LogMetadata(file_system, directory, files.checkpoint)
         self._availability = Availability(file_system, directory, self._close_files)
-        self._has_new_names = False
+        self._new_names = self._rewinds = 0
+        self.is_flush_due = False
+        self.on_unflushed: Callable[[], None] = lambda: None
+        """Called after the first append behind a flush in the background."""
+        self.on_refused: Callable[[OSError], None] = lambda _: None
+        """Called when the disk has refused an append."""
         self.noticed_at_batches = _NEVER
         """As soon as so many batches are not covered by a bookmark, `on_grown` is called after an append."""
-        self.on_grown: Callable[[], None] = _ignore
+        self.on_grown: Callable[[], None] = lambda: None
         self.tail = Tail()
         self.log_start_offset = self.high_watermark = 0
         self.cleaned_up_to = files.checkpoint.cleaned_up_to
@@ -63,10 +76,22 @@ class PartitionLog(ReadableLog):
         self.reconfigure(config)
 
     @classmethod
-    def open(cls, file_system: FileSystem, directory: str, config: LogConfig, *, now_ms: int) -> PartitionLog:
-        """Open the log in `directory`, creating it where there is none and recovering it where it was not closed."""
+    def open(
+        cls,
+        file_system: FileSystem,
+        directory: str,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        surroundings: Surroundings = ALONE,
+    ) -> PartitionLog:
+        """Open the log in `directory`, creating it where there is none and recovering it where it was not closed.
+
+        LogDamaged where the disk has changed what was good, and nothing has been changed; LogOffline where the disk
+        failed.
+        """
         try:
-            files = open_files(file_system, directory, config, now_ms=now_ms)
+            files = open_files(file_system, directory, config, now_ms=now_ms, surroundings=surroundings)
         except OSError as error:
             raise LogOffline(f"{directory}: the log could not be opened: {error}") from error
         return cls(file_system, directory, config, files)
@@ -83,112 +108,114 @@ class PartitionLog(ReadableLog):
         )
         self.cleaned_up_to = min(self.cleaned_up_to, self.log_end_offset)
 
-    @property
-    def recovery_point(self) -> int:
-        """Everything below is on stable storage."""
-        return self._metadata.checkpoint.recovery_point
+    def expect_gaps(self) -> None:
+        """Write down that offsets may be missing from now on. Raises OSError."""
+        if not self.may_have_gaps:
+            self._metadata.write_checkpoint(self, may_have_gaps=True)
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Take settings; a log that is to flush no longer says so on its disk before. On failure: LogOffline."""
+        """Take new settings; a log that is to stop flushing first says so on its disk. On failure: LogOffline."""
         self.config = config
+        self.producers.limit.most = config.max_producer_ids
+        self.max_batch_bytes = min(config.max_message_bytes, config.segment_bytes)
+        # What may come uncompressed may come compressed, and no more than readers unpack.
+        self.max_records_bytes = min(
+            max(config.max_decompressed_bytes, config.max_message_bytes), DEFAULT_MAX_DECOMPRESSED_BYTES
+        )
+        self.roll_ms = config.roll_ms
         if self._metadata.checkpoint.flushes_first and config.flush is not Flush.COMMIT:
             with self._availability.or_offline("taking other settings"):
-                self._write_checkpoint()
+                self._metadata.write_checkpoint(self)
 
     # Appending
 
     def append(
-        self,
-        batches: Sequence[RecordBatch],
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        origin: Origin = Origin.CLIENT,
+        self, batches: Sequence[RecordBatch], *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
     ) -> list[Appended | Rejection]:
         """Append batches, of one producer or of many, with one write; answer each in its place.
 
-        The batches were split and checked, CRCs included, by whoever took them from the wire.
+        The caller that took the batches from the wire has split and checked them, CRCs included.
         """
-        if leader_epoch < self.epochs.latest_epoch:
-            return [self._fenced(leader_epoch)] * len(batches)
-        return self._run(lambda run: run.add_all(batches, origin), leader_epoch, now_ms)
+        return self._run(len(batches), leader_epoch, now_ms, AppendRun.add_all, batches, origin)
 
     def append_records(
         self, records: Sequence[tuple[bytes, bytes | None]], *, leader_epoch: int, now_ms: int
     ) -> Appended | Rejection:
-        """Append the broker's own records, keys and values, as one batch of no producer with one write."""
-        if leader_epoch < self.epochs.latest_epoch:
-            return self._fenced(leader_epoch)
-        (result,) = self._run(lambda run: [run.add_records(records)], leader_epoch, now_ms)
+        """Append the broker's own records, keys and values, as one batch without a producer, with one write."""
+        (result,) = self._run(1, leader_epoch, now_ms, AppendRun.add_records, records)
         return result
 
     def append_markers(
-        self, markers: Sequence[NewMarker], *, leader_epoch: int, now_ms: int
+        self, markers: Sequence[Marker], *, leader_epoch: int, now_ms: int
     ) -> list[Appended | Rejection]:
         """Append commit and abort markers with one write; answer each in its place."""
-        if leader_epoch < self.epochs.latest_epoch:
-            return [self._fenced(leader_epoch)] * len(markers)
-        return self._run(lambda run: [run.add_marker(marker) for marker in markers], leader_epoch, now_ms)
+        return self._run(len(markers), leader_epoch, now_ms, AppendRun.add_markers, markers)
 
     def append_replicated(self, batches: Sequence[RecordBatch], *, now_ms: int) -> list[Appended | Rejection]:
         """Append batches that a leader has placed, offsets and epochs unchanged."""
-        latest_epoch = self.epochs.latest_epoch
-        return self._run(lambda run: [run.add_replicated(batch) for batch in batches], latest_epoch, now_ms)
-
-    def _fenced(self, leader_epoch: int) -> Rejection:
-        return Rejection(
-            ErrorCode.FENCED_LEADER_EPOCH,
-            f"{self._directory}: an append with leader epoch {leader_epoch} came after one with "
-            f"{self.epochs.latest_epoch}: a newer leader has taken over, find it and send there",
-        )
+        return self._run(len(batches), self.epochs.latest_epoch, now_ms, AppendRun.add_replicated, batches)
 
     def _run(
-        self, add_all: Callable[[AppendRun], list[Appended | Rejection]], leader_epoch: int, now_ms: int
-    ) -> list[Appended | Rejection]:
+        self,
+        answers: int,
+        leader_epoch: int,
+        now_ms: int,
+        add: Callable[Concatenate[AppendRun, _Added], _Results],
+        *added: _Added.args,
+        **named: _Added.kwargs,
+    ) -> _Results:
+        if leader_epoch < self.epochs.latest_epoch:
+            return [fenced(self._directory, leader_epoch, self.epochs.latest_epoch)] * answers
         self._availability.require()
-        segment = self.active_segment
-        size_bytes, end_offset = segment.size_bytes, self.log_end_offset
+        run = AppendRun(self, leader_epoch, now_ms)
         try:
             if not self._metadata.is_marked_open:
-                self._write_checkpoint()
-            run = AppendRun(self, leader_epoch, now_ms)
-            results = add_all(run)
+                self._metadata.write_checkpoint(self)
+            results = add(run, *added, **named)
             run.write()
             if self.epochs.is_dirty:
                 self._metadata.write_epochs(self.epochs)
         except OSError as error:
-            self._take_back(segment, size_bytes, end_offset, now_ms)
+            self._take_back(run.undo)
+            self.on_refused(error)
             raise LogWriteFailed(f"{self._directory}: nothing was appended: {error}") from error
-        except ProtocolError:
-            # A replicated marker that cannot be read. What was staged up to it must not outlive the append.
-            self._take_back(segment, size_bytes, end_offset, now_ms)
+        except Exception:
+            # A replicated marker that cannot be read, or a mistake of ours. What was staged must not outlive it.
+            self._take_back(run.undo)
             raise
-        if self.active_segment.unmarked_batches >= self.noticed_at_batches:
+        if self.segments[-1].unmarked_batches >= self.noticed_at_batches:
             self.on_grown()
+        if not self.is_flush_due:
+            self.is_flush_due = True
+            self.on_unflushed()
         return results
 
-    def _take_back(self, segment: Segment, size_bytes: int, end_offset: int, now_ms: int) -> None:
-        """Undo an append that did not complete, of which whole batches, or even whole segments, may be written."""
-        self.log_end_offset = end_offset
+    def _take_back(self, undo: AppendUndo) -> None:
+        """Undo an append that failed, of which whole batches, or even whole segments, may be written."""
         with self._availability.or_offline("undoing a failed append"):
-            self._metadata.remove_bookmark()
-            remove_behind(self._file_system, self._directory, segment.base_offset)
-            segment.truncate(size_bytes)
-            self._rewind(now_ms)
+            if undo.has_rolled:
+                self._metadata.remove_bookmark()
+                remove_behind(self._file_system, self._directory, undo.segment.base_offset)
+                self._metadata.remove_snapshots_behind(undo.end_offset)
+            undo.take_back(self)
+        if self.recovery_point > undo.end_offset:
+            # A segment that was begun on the way has been flushed, with what is gone now.
+            self._metadata.note_flushed(undo.end_offset)
 
     def _rewind(self, now_ms: int) -> None:
-        """Take the state from the files again."""
+        self._rewinds += 1
         with self._availability.or_offline("taking the state from the files again"):
             for segment in self.segments:
                 segment.close()
             self._availability.is_online = False
-            files = open_files(self._file_system, self._directory, self.config, now_ms=now_ms)
+            files = open_files(self._file_system, self._directory, self.config, now_ms=now_ms, surroundings=UNTORN)
         self._take(files)
+        self.producers.limit.most = self.config.max_producer_ids
         self.producers.unstable.replicated_up_to(self.high_watermark)
         self._availability.is_online = True
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Close the active segment and begin the next one at `base_offset`.
+        """Close the active segment and start the next one at `base_offset`.
 
         The order matters: once the new segment's file exists, the indexes of the old one, the snapshot between them and
         the leader epochs up to here are complete, so that recovery only has to look at the last segment.
@@ -199,7 +226,7 @@ class PartitionLog(ReadableLog):
         self._metadata.write_epochs(self.epochs)
         self._metadata.write_snapshot(base_offset, self.producers)
         self._metadata.remove_bookmark()
-        self._has_new_names = True
+        self._new_names += 1
         segment = Segment(
             self._file_system,
             self._directory,
@@ -228,7 +255,7 @@ class PartitionLog(ReadableLog):
         return self.log_start_offset
 
     def truncate(self, to_offset: int, *, now_ms: int) -> None:
-        """Drop everything at or behind an offset, a follower's tail. LogDamaged where what should stay is gone too."""
+        """Truncate a follower's log to an offset. LogDamaged where what should stay is gone too."""
         self._availability.require()
         to_offset = max(to_offset, self.log_start_offset)
         if to_offset >= self.log_end_offset:
@@ -236,22 +263,22 @@ class PartitionLog(ReadableLog):
         with self._availability.or_offline("truncating"):
             self._truncate(to_offset)
             self._rewind(now_ms)
-        if self.recovery.cut_bytes:
-            # The last segment was a closed one, and its disk has damaged it. Whoever opens the log again sees that by
-            # where it should end.
-            self.log_end_offset = to_offset
-            self._availability.end()
-            raise LogDamaged(f"{self._directory}: what was to stay before offset {to_offset} is damaged")
         self.high_watermark = min(self.high_watermark, self.log_end_offset)
 
     def _truncate(self, to_offset: int) -> None:
-        """Take segments and batches away from the end on, so that a crash in between leaves a log without gaps."""
+        """Remove segments and batches from the end on, so that a crash in between leaves a log without gaps."""
         self.log_end_offset = to_offset
         self.high_watermark = min(self.high_watermark, to_offset)
         self.cleaned_up_to = min(self.cleaned_up_to, to_offset)
         last = self.segments[max(bisect_left(self.segments, to_offset, key=BASE_OFFSET) - 1, 0)]
         self._metadata.remove_bookmark()
-        self._write_checkpoint(recovery_point=min(self.recovery_point, last.base_offset))
+        # The offset may lie inside of a batch, which goes as a whole; what is noted must not lie behind the new end.
+        certain = max(last.base_offset, self.log_start_offset)
+        self._metadata.write_checkpoint(
+            self,
+            recovery_point=min(self.recovery_point, last.base_offset),
+            high_watermark=min(self.high_watermark, certain),
+        )
         while self.active_segment is not last:
             self.segments.pop().remove()
             self._file_system.flush_directory(self._directory)
@@ -262,57 +289,75 @@ class PartitionLog(ReadableLog):
     def restart_at(self, offset: int, *, now_ms: int, producers: bytes = b"") -> None:
         """Drop everything and go on, empty, at an offset: for a follower that shares nothing with its leader's log.
 
-        `producers` is what the leader's `producers_before` says of that offset, so that a repeat of what was deleted
-        since is known for one here too. A crash leaves a beginning of the old log, or an empty one; it ends at the
-        offset, or at the old end where that comes first, so that no offset is given away twice.
+        `producers` is the leader's `producers_before` of that offset, so that a duplicate of a deleted batch is
+        recognised here too. A crash leaves the beginning of the old log, or an empty one; it ends at the offset, or at
+        the old end where that comes first, so that no offset is assigned twice.
         """
         self._availability.require()
         self.truncate(max(offset, self.log_start_offset), now_ms=now_ms)
         with self._availability.or_offline("beginning anew"):
             self._metadata.remove_bookmark()
-            # It is the first to be written, so that a log that begins at the offset always has it.
+            # It is written first, so that a log that starts at the offset always has it.
             self._metadata.write_snapshot(offset, decode_snapshot(producers) or ())
             self.high_watermark = self.log_start_offset = offset
             self.cleaned_up_to = min(self.cleaned_up_to, offset)
-            # The segment that goes may begin below what is new and above it; neither may be trusted by mistake.
+            # The segment that is removed may begin below the new start or above it; neither may be trusted by mistake.
             oldest = min(self.recovery_point, self.segments[0].base_offset, offset)
-            self._write_checkpoint(recovery_point=oldest)
-            # No record counts any more that these could speak of, so a crash from here on loses nothing by it.
+            self._metadata.write_checkpoint(self, recovery_point=oldest)
+            # No record that these describe counts any more, so a crash from here on loses nothing.
             self.epochs.clear()
             self._metadata.write_epochs(self.epochs)
-            self._metadata.remove_snapshots_but((offset,))
+            self._metadata.remove_snapshots_but((), offset)
             while self.segments:
                 self.segments.pop().remove()
             self._file_system.flush_directory(self._directory)
+            # They would pass a loss of what comes now for a deletion.
+            forget_deleted(self._file_system, self._directory)
             self._rewind(now_ms)
 
     # Housekeeping
 
     def apply_retention(self, now_ms: int) -> int:
-        """Remove whole segments that are too old or too many, and forget idle producers; return bytes freed."""
+        """Remove whole segments that are too old or too many, and expire idle producers; return the bytes freed."""
         self._availability.require()
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
         count = retention.count_expired(self, now_ms)
-        if count == len(self.segments):
-            with self._availability.or_offline("beginning a new segment"):
-                self.roll(self.log_end_offset, now_ms)
+        if count == len(self.segments) and not self._try_to_roll(now_ms):
+            # The others make room for another segment; this one goes next time.
+            count -= 1
         if count == 0:
             return 0
         size_bytes = self.size_bytes
         self._move_start(max(self.segments[count].base_offset, self.log_start_offset))
         return size_bytes - self.size_bytes
 
+    def _try_to_roll(self, now_ms: int) -> bool:
+        """Begin another segment at the end of the log, if the disk has room for it."""
+        undo = AppendUndo.of(self)
+        undo.begin_roll(self.log_end_offset)
+        try:
+            self.roll(self.log_end_offset, now_ms)
+        except OSError as error:
+            self._take_back(undo)
+            if not is_full(error):
+                raise LogWriteFailed(f"{self._directory}: no segment was begun: {error}") from error
+            return False
+        return True
+
     def compaction(self, now_ms: int, *, max_keys: int = DEFAULT_MAX_KEYS) -> Compaction | None:
-        """Begin a compaction, to be done step by step, if the log is to be compacted and enough of it is dirty."""
+        """Start a compaction, to be done step by step, if the log is compacted and enough of it is dirty."""
         self._availability.require()
         cleanable = plan_compaction(self, now_ms)
         if cleanable is None:
             return None
-        newest = OffsetMap(max_keys)
-        return Compaction(self, self._file_system, self._directory, cleanable, now_ms=now_ms, newest=newest)
+        with self._availability.writing("the compaction was not begun"):
+            self.expect_gaps()
+        return Compaction(
+            self, self._file_system, self._directory, cleanable, now_ms=now_ms, newest=OffsetMap(max_keys)
+        )
 
     def replace_segments(self, replaced: Sequence[Segment], *, now_ms: int) -> Segment:
-        """Swap in what a compaction made of neighbouring segments, and return it; on failure either stands, whole."""
+        """Swap in the compacted form of neighbouring segments, and return it; on failure either stands, whole."""
         self._availability.require()
         first = self.segments.index(replaced[0])
         following = first + len(replaced)
@@ -333,95 +378,28 @@ class PartitionLog(ReadableLog):
         return compacted
 
     def finish_compaction(self, up_to_offset: int) -> None:
-        """Remember that a compaction has been over everything below an offset."""
+        """Remember that a compaction has covered everything below an offset."""
         self.cleaned_up_to = up_to_offset
-        self._write_checkpoint()
-
-    def flush(self) -> None:
-        """Return once everything appended is on stable storage.
-
-        A flush that fails leaves it unknown what the disk holds, and a second one could succeed without having written
-        anything, so the log goes offline.
-        """
-        self._availability.require()
-        with self._availability.or_offline("flushing"):
-            for segment in self.segments[self._segment_number(self.recovery_point) :]:
-                segment.flush()
-            if self._has_new_names:
-                self._file_system.flush_directory(self._directory)
-                self._has_new_names = False
-        self._metadata.note_flushed(self.log_end_offset)
-
-    def write_checkpoint(self) -> None:
-        """Keep the offsets that the segments do not tell; called now and then, and after each flush that matters."""
-        self._availability.require()
-        try:
-            self._write_checkpoint()
-        except OSError as error:
-            raise LogWriteFailed(f"{self._directory}: the checkpoint was not written: {error}") from error
-
-    def write_bookmark(self) -> None:
-        """Note up to where everything is known, for whoever opens the log after the death of this process.
-
-        Called now and then: the next opening in this boot looks only at what was appended since.
-        """
-        self._availability.require()
-        # Where it cannot be written, it is not tried again before as much has been appended as makes it worth trying.
-        self.active_segment.unmarked_batches = 0
-        try:
-            self._metadata.write_epochs(self.epochs)
-            self._metadata.write_bookmark(self)
-        except OSError as error:
-            raise LogWriteFailed(f"{self._directory}: the bookmark was not written: {error}") from error
+        self._metadata.write_checkpoint(self)
 
     def close(self) -> None:
-        """Flush, complete the indexes and take a snapshot, so that the next opening has nothing to recover."""
+        """Flush, complete the indexes and write a snapshot, so that the next opening has nothing to recover."""
         if not self._availability.is_online:
             return
         self.flush()
         with self._availability.or_offline("closing"):
             self.active_segment.write_indexes()
             self._metadata.write_snapshot(self.log_end_offset, self.producers)
-            self._remove_snapshots_but(self.log_end_offset)
+            self._metadata.remove_snapshots_but(self.segments, self.log_end_offset)
             self._metadata.write_bookmark(self)
-            self._write_checkpoint(closed_cleanly=True)
+            self._metadata.write_checkpoint(self, closed_cleanly=True)
         self._availability.end()
 
     def _move_start(self, offset: int) -> None:
-        """Raise the start of the log, on disk first, then remove the segments that lie below it."""
         with self._availability.or_offline("deleting"):
-            try:
-                self._write_checkpoint(log_start_offset=offset)
-            except FlushFailed:
-                raise
-            except OSError as error:
-                raise LogWriteFailed(f"{self._directory}: nothing was deleted: {error}") from error
-            self.log_start_offset = offset
-            while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
-                self.segments.pop(0).remove()
-            self.epochs.truncate_before(offset)
-            self._metadata.write_epochs(self.epochs)
-            self._remove_snapshots_but()
-
-    def _remove_snapshots_but(self, *offsets: int) -> None:
-        """Keep the snapshots at the segments' beginnings, which recovery starts from, and those at `offsets`."""
-        self._metadata.remove_snapshots_but([*map(BASE_OFFSET, self.segments), *offsets])
-
-    def _write_checkpoint(self, *, closed_cleanly: bool = False, **changes: int) -> None:
-        flushes = self.config.flush is Flush.COMMIT
-        offsets = {
-            "flushes_first": flushes and self._metadata.has_flushed_first(self.log_end_offset),
-            "log_start_offset": self.log_start_offset,
-            "high_watermark": self.high_watermark,
-            "cleaned_up_to": self.cleaned_up_to,
-        }
-        self._metadata.write_checkpoint(closed_cleanly=closed_cleanly, **(offsets | changes))
+            move_start(self, self._metadata, self._file_system, self._directory, offset)
 
     def _close_files(self) -> None:
         for segment in self.segments:
             with suppress(OSError):
                 segment.close()
-
-
-def _ignore() -> None:
-    """Do nothing: no listener was given."""

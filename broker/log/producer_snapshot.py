@@ -1,8 +1,8 @@
-"""Producer state as a file, in the format of Kafka's `.snapshot`, so that recovery need not read the whole log.
+"""Snapshots of the producer state, in the format of Kafka's `.snapshot`, so that recovery need not read the whole log.
 
-Version (int16, 1), CRC32C of what follows it (uint32), count (int32), then for each producer: id, epoch, the last
-batch (last sequence, last offset, offset delta, timestamp), coordinator epoch, first offset of its open transaction.
-Only the last batch of a producer is kept; the others of the five come back from the log behind the snapshot.
+Version (int16, 1), CRC32C of what follows it (uint32), count (int32), then for each producer: id, epoch, the last batch
+(last sequence, last offset, offset delta, timestamp), coordinator epoch, first offset of its open transaction. Only the
+last batch of a producer is kept; the others of the five come back from the log behind the snapshot.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ def _unpack_entry(row: tuple[int, ...]) -> ProducerEntry:
 
 
 def _sequence_before(sequence: int, steps: int) -> int:
-    """Step back from `sequence`; sequences wrap round behind 2 ** 31 - 1."""
     if sequence < 0:
         return sequence
     return sequence - steps if sequence >= steps else LAST_SEQUENCE - (steps - sequence) + 1

@@ -1,11 +1,13 @@
-"""What a log shows to those who only read it."""
+"""The reading side of a log: its offsets (start, last stable, high watermark, end), reads, and searches by time or
+epoch.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eagleray.broker.filesystem import FileSystem
 from eagleray.broker.log import reading
@@ -19,12 +21,15 @@ from eagleray.broker.log.recovery import load_producers, replay_producers
 from eagleray.broker.log.segment import Segment
 from eagleray.protocol.records import RecordBatch, scan_batches
 
+if TYPE_CHECKING:
+    from eagleray.broker.log.metadata import LogMetadata
+
 BASE_OFFSET = attrgetter("base_offset")
 _READ_BYTES: Final = 1024 * 1024
 
 
 class ReadableLog:
-    """The reading side of a partition's log: where it stands, and what is in it.
+    """The reading side of a partition's log: its offsets, and what is in it.
 
     Owns nothing and changes nothing. `PartitionLog` adds everything that does; it sets the attributes below and keeps
     `log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset`.
@@ -36,6 +41,7 @@ class ReadableLog:
     log_start_offset: int
     high_watermark: int
     log_end_offset: int
+    _metadata: LogMetadata
     _availability: Availability
     _file_system: FileSystem
     _directory: str
@@ -44,6 +50,11 @@ class ReadableLog:
     def is_online(self) -> bool:
         """Whether the log serves; once it does not, it has to be opened anew."""
         return self._availability.is_online
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Whether offsets may be missing between batches; otherwise a gap is damage."""
+        return self._metadata.checkpoint.may_have_gaps
 
     @property
     def active_segment(self) -> Segment:
@@ -57,7 +68,7 @@ class ReadableLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset that a read_committed reader does not see yet; never outside of start and high watermark."""
+        """The LSO: the first offset that a read_committed reader does not see yet, between start and high watermark."""
         first_unstable = self.producers.unstable.first_unstable_offset
         if first_unstable is None or first_unstable > self.high_watermark:
             return self.high_watermark
@@ -84,10 +95,10 @@ class ReadableLog:
         )
 
     def producers_before(self, offset: int) -> bytes:
-        """Return a snapshot of the producers as they were before an offset, for a follower that begins there."""
+        """Return a snapshot of the producers as they were before an offset, for a follower that starts there."""
         with self._availability.reading():
-            producers, snapshot_offset = load_producers(self._file_system, self._directory, offset)
-            replay_producers(self.segments, producers, snapshot_offset, offset)
+            producers, snapshot_offset = load_producers(self._file_system, self._directory, offset, now_ms=0)
+            replay_producers(self.segments, producers, snapshot_offset, offset, now_ms=0)
         return encode_snapshot(producers)
 
     def read_for_replica(self, offset: int, *, max_bytes: int) -> bytes:
@@ -98,7 +109,7 @@ class ReadableLog:
             return reading.read_records(self.segments, first, offset, self.log_end_offset, max_bytes)[0]
 
     def batches(self, *, read_bytes: int = _READ_BYTES) -> Iterator[RecordBatch]:
-        """Give every batch of the log, replicated or not; LogDamaged where one is not what was written."""
+        """Yield every batch of the log, replicated or not; LogDamaged where one is not what was written."""
         offset = self.log_start_offset
         # Compaction can leave nothing before the end.
         while offset < self.log_end_offset and (data := self.read_for_replica(offset, max_bytes=read_bytes)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from eagleray.broker.log.transaction_index import AbortedTransaction
+from eagleray.protocol.errors import ProtocolError
 from eagleray.protocol.records import RecordBatch
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def read_records(
     """Read from `offset` to before `end_offset`, from the first segment at or behind `first` that has something.
 
     Returns the bytes and an offset at or behind the end of what they hold. The first batch is whole even where it is
-    larger than `max_bytes`, for a reader would otherwise never get past it.
+    larger than `max_bytes`, because a reader would otherwise never get past it.
     """
     for number in range(first, len(segments)):
         segment = segments[number]
@@ -94,7 +95,14 @@ def find_by_timestamp(
             if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
                 continue
             batch = RecordBatch(memoryview(segment.read(batch_position, header.size_bytes)), header)
-            for record in batch.records():
+            try:
+                records = batch.records()
+            except ProtocolError:
+                # Unless the disk has changed it, an older version took it from a client as it is. The reader that
+                # begins with it is told what is wrong.
+                batch.verify_crc()
+                return TimestampedOffset(header.max_timestamp, max(header.base_offset, start_offset))
+            for record in records:
                 if record.timestamp >= timestamp_ms and start_offset <= record.offset < end_offset:
                     return TimestampedOffset(record.timestamp, record.offset)
     return None

@@ -1,9 +1,9 @@
-"""From the files of a partition's directory to the state of its log, whatever the last process left behind."""
+"""Recovery: from the files of a partition's directory to the state of its log, whatever a crash left behind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -12,6 +12,7 @@ from eagleray.broker.log.errors import LogDamaged
 from eagleray.broker.log.producer_snapshot import decode_snapshot
 from eagleray.broker.log.producer_state import CompletedTransaction, ProducerState
 from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET, timestamp_of
+from eagleray.broker.log.torn_or_rotten import Verdict
 from eagleray.broker.log.transaction_index import AbortedTransaction
 from eagleray.protocol.errors import ProtocolError
 from eagleray.protocol.records import HEADER_BYTES, RecordBatch, scan_batches
@@ -25,14 +26,14 @@ _SCAN_READ_BYTES = 128 * 1024
 
 
 class Recovery(msgspec.Struct, kw_only=True):
-    """What recovering a log found, for the one who opened it to report."""
+    """What recovering a log found, for the caller that opened it to report."""
 
     log_end_offset: int = 0
     scanned_bytes: int = 0
     """Bytes whose checksums were verified."""
 
     known_bytes: int = 0
-    """Bytes of the last segment that a bookmark spoke for, which were not looked at."""
+    """Bytes of the last segment that a bookmark covered, which were not read."""
 
     replayed_bytes: int = 0
     """Bytes read for the producers' state alone, because a snapshot was missing or damaged."""
@@ -40,18 +41,32 @@ class Recovery(msgspec.Struct, kw_only=True):
     cut_bytes: int = 0
     """Bytes behind the last whole valid batch, which were cut off."""
 
-    removed_segments: int = 0
-    """Segments behind a damaged one, which had to go with it."""
+    cut_segments: int = 0
+    """Segments behind the place where the log was cut, which are none of its segments any more."""
+
+    known_end_offset: int = 0
+    """How far the log is known to have gone before, where that is further than it goes now."""
+
+    verdict: Verdict | None = None
+    """Why the log may be used although it was not valid up to where it should be; None where it was."""
+
+    is_loss_accepted: bool = False
+    """Whether a person has accepted the loss of what was cut off."""
+
+    kept_files: tuple[str, ...] = ()
+    """The files in the log's directory that have what was cut off."""
 
 
-def load_producers(file_system: FileSystem, directory: str, at_or_before: int) -> tuple[ProducerState, int]:
+def load_producers(
+    file_system: FileSystem, directory: str, at_or_before: int, now_ms: int
+) -> tuple[ProducerState, int]:
     """Return the newest valid snapshot that is not newer than an offset, and the offset it stands for."""
     for offset in sorted(snapshot_offsets(file_system, directory), reverse=True):
         if offset <= at_or_before:
             data = file_system.read_bytes(names.segment_file(directory, offset, names.SNAPSHOT_SUFFIX))
             entries = decode_snapshot(data)
             if entries is not None:
-                return ProducerState(entries), offset
+                return ProducerState(entries, now_ms=now_ms), offset
     return ProducerState(), 0
 
 
@@ -62,7 +77,7 @@ def remove_snapshots(file_system: FileSystem, directory: str, *, kept: Sequence[
             file_system.remove(names.segment_file(directory, offset, names.SNAPSHOT_SUFFIX))
 
 
-def replay_producers(segments: Sequence[Segment], producers: ProducerState, start: int, end: int) -> int:
+def replay_producers(segments: Sequence[Segment], producers: ProducerState, start: int, end: int, now_ms: int) -> int:
     """Bring producer state from offset `start` up to `end` by stepping over intact batches; return bytes read."""
     replayed_bytes = 0
     for segment, next_segment in _with_next(segments):
@@ -73,24 +88,24 @@ def replay_producers(segments: Sequence[Segment], producers: ProducerState, star
                 size_bytes = header.size_bytes if header.is_control else HEADER_BYTES
                 batch = RecordBatch(memoryview(segment.read(position, size_bytes)), header)
                 try:
-                    apply_batch(producers, batch)
+                    apply_batch(producers, batch, now_ms)
                 except ProtocolError as error:
                     raise LogDamaged(f"the marker at offset {header.base_offset} cannot be read: {error}") from error
                 replayed_bytes += size_bytes
     return replayed_bytes
 
 
-def apply_batch(producers: ProducerState, batch: RecordBatch) -> CompletedTransaction | None:
-    """Let producer state know of a batch that is in the log at the offset its own header says."""
+def apply_batch(producers: ProducerState, batch: RecordBatch, now_ms: int) -> CompletedTransaction | None:
+    """Apply to the producer state a batch that is in the log at the offset that its header says."""
     header = batch.header
     if not header.has_producer_id:
         return None
     if not header.is_control:
-        producers.apply_data(header, header.base_offset)
+        producers.apply_data(header, header.base_offset, now_ms)
         return None
     # Compaction leaves a marker's batch empty once nothing is left of the transaction that it ended.
     marker = batch.end_transaction_marker() if header.record_count else None
-    return producers.apply_marker(header, marker, header.base_offset) if marker is not None else None
+    return producers.apply_marker(header, marker, header.base_offset, now_ms) if marker is not None else None
 
 
 def index_completed(segment: Segment, completed: CompletedTransaction | None) -> None:
@@ -106,52 +121,88 @@ def index_completed(segment: Segment, completed: CompletedTransaction | None) ->
         )
 
 
+class Expected(msgspec.Struct):
+    """What the next batch of a log has to be like, beyond its checksum, which does not cover these."""
+
+    next_offset: int
+    may_have_gaps: bool = True
+    """Whether offsets may be missing, because the log was compacted here or by a leader."""
+
+    epoch: int = -1
+    """The leader epoch of the batch before."""
+
+    latest_epoch: int | None = None
+    """The newest leader epoch that the partition has had, where the caller knows it."""
+
+    def may_have_epoch(self, epoch: int) -> bool:
+        """Whether the next batch may be of an epoch."""
+        return self.epoch <= epoch and (self.latest_epoch is None or epoch <= self.latest_epoch)
+
+
 def scan_segment(
     segment: Segment,
     producers: ProducerState,
     epochs: LeaderEpochs,
-    next_offset: int,
+    expected: Expected,
     report: Recovery,
     *,
+    now_ms: int,
     known_bytes: int = 0,
 ) -> int:
-    """Verify the batches of a segment and index them; return how many bytes are whole and valid.
+    """Verify the batches of a segment and index them in memory; return how many bytes are whole and valid.
 
-    Where nothing of the segment is known yet, its indexes are built anew.
+    Where nothing of the segment is known yet, its indexes are built anew. No file is changed.
     """
     if not known_bytes:
         segment.forget_indexes()
-        segment.remove_index_files()
     valid_bytes = known_bytes
     last_possible_offset = segment.base_offset + MAX_RELATIVE_OFFSET
-    latest_epoch = epochs.latest_epoch
+    next_offset, epoch, may_have_gaps = expected.next_offset, expected.epoch, expected.may_have_gaps
     for position, batch in valid_batches(segment, known_bytes):
-        header = batch.header
-        base_offset, size_bytes = header.base_offset, len(batch.view)
+        header, size_bytes = batch.header, len(batch.view)
+        base_offset = header.base_offset
         last_offset = base_offset + header.last_offset_delta
-        # The checksum does not cover the offset, and an index has four bytes for it.
-        if base_offset < next_offset or last_offset > last_possible_offset:
+        # The checksum covers neither offset nor epoch, and an index has four bytes for an offset.
+        if base_offset != next_offset and (base_offset < next_offset or not may_have_gaps):
             break
+        if last_offset > last_possible_offset:
+            break
+        if header.partition_leader_epoch != epoch:
+            if not expected.may_have_epoch(header.partition_leader_epoch):
+                break
+            epoch = expected.epoch = header.partition_leader_epoch
         if header.producer_id >= 0:
             try:
-                completed = apply_batch(producers, batch)
+                completed = apply_batch(producers, batch, now_ms)
             except ProtocolError:
                 break
             if completed is not None:
                 index_completed(segment, completed)
         segment.note_batch(position, size_bytes, last_offset, timestamp_of(header))
-        if header.partition_leader_epoch > latest_epoch:
-            latest_epoch = header.partition_leader_epoch
-            epochs.assign(latest_epoch, next_offset)
+        if epoch > epochs.latest_epoch:
+            # Where a leader has compacted away what lay between, this may have been the epoch of that.
+            epochs.assign(epoch, next_offset)
         next_offset = last_offset + 1
         valid_bytes = position + size_bytes
+    expected.next_offset = next_offset
     report.scanned_bytes += segment.size_bytes - known_bytes
     report.log_end_offset = next_offset
     return valid_bytes
 
 
+class SegmentBytes(Protocol):
+    """The bytes of a segment, whether it is open as a part of a log or not."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How many there are."""
+
+    def read(self, position: int, length: int) -> bytes:
+        """Return some of them; fewer only at the end."""
+
+
 def valid_batches(
-    segment: Segment, position: int = 0, *, read_bytes: int = _SCAN_READ_BYTES
+    segment: SegmentBytes, position: int = 0, *, read_bytes: int = _SCAN_READ_BYTES
 ) -> Iterator[tuple[int, RecordBatch]]:
     """Yield the whole and undamaged batches from `position` on and where each begins, up to the first that is not."""
     wanted_bytes = read_bytes
@@ -163,8 +214,8 @@ def valid_batches(
             position += len(batch.view)
         wanted_bytes = read_bytes
         if not scan.batches:
-            # Either the file is damaged here, or a batch is larger than what was read: a length that the file
-            # cannot hold is damage, so nothing is ever allocated by it.
+            # Either the file is damaged here, or a batch is larger than what was read. A length that the file cannot
+            # hold is damage, so it never causes an allocation.
             wanted_bytes = len(chunk) + scan.missing_bytes
             if not scan.missing_bytes or position + wanted_bytes > segment.size_bytes:
                 return

@@ -1,4 +1,4 @@
-"""Which segments a log may let go of."""
+"""Retention: which segments a log may delete."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ if TYPE_CHECKING:
 
 
 def count_expired(log: PartitionLog, now_ms: int) -> int:
-    """Return how many of the oldest segments have to go, by start offset, size or age.
+    """Return how many of the oldest segments have to go, by log start offset, size or age.
 
-    Only whole segments below the high watermark go. The active one never goes for the start offset, and not while it
-    is empty.
+    Only whole segments below the last stable offset go: whether the records of an open transaction will count is not
+    known yet, however old they are. An operator may delete them nevertheless, which moves the start of the log. The
+    active segment never goes for the start offset, and not while it is empty.
     """
     excess_bytes = _excess_bytes(log)
     count = 0
+    last_stable_offset = log.last_stable_offset
     for segment, end_offset in _segments_with_ends(log):
         is_active = segment is log.active_segment
-        if end_offset > log.high_watermark or (is_active and not segment.size_bytes):
+        if end_offset > last_stable_offset or (is_active and not segment.size_bytes):
             break
         is_below_start = end_offset <= log.log_start_offset and not is_active
         if not (is_below_start or segment.size_bytes <= excess_bytes or _is_too_old(log, segment, now_ms)):
@@ -38,7 +40,6 @@ def _segments_with_ends(log: PartitionLog) -> Iterator[tuple[Segment, int]]:
 
 
 def _excess_bytes(log: PartitionLog) -> int:
-    """Return by how much the log is larger than it may be; negative where there is nothing to free."""
     config = log.config
     if not config.cleanup_delete or config.retention_bytes < 0:
         return -1
@@ -49,7 +50,7 @@ def _is_too_old(log: PartitionLog, segment: Segment, now_ms: int) -> bool:
     config = log.config
     if not config.cleanup_delete or config.retention_ms < 0:
         return False
-    # Records without timestamps are as old as the segment, for they must not vanish as soon as they are written.
+    # Records without timestamps are as old as the segment, because they must not vanish as soon as they are written.
     has_timestamp = segment.largest_timestamp_ms >= 0
     newest_ms = segment.largest_timestamp_ms if has_timestamp else segment.created_ms
     return now_ms - newest_ms > config.retention_ms

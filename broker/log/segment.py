@@ -1,11 +1,11 @@
-"""One file of batches and its indexes."""
+"""A log segment: one file of batches, and its offset, time and transaction indexes."""
 
 from __future__ import annotations
 
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -34,15 +34,18 @@ _STEP_READ_BYTES = 8 * 1024
 def is_gap(end_offset: int, next_base_offset: int) -> bool:
     """Whether something is missing between the end of a segment and the next one.
 
-    A segment begins where the one before it ends, for compaction leaves the last batch of each; except where a follower
-    was sent offsets further apart than one segment can hold.
+    A segment begins where the one before it ends, because compaction leaves the last batch of each. The exception is a
+    follower that was sent offsets further apart than one segment can hold.
     """
     return end_offset < next_base_offset <= end_offset + MAX_RELATIVE_OFFSET
 
 
 def timestamp_of(header: BatchHeader) -> int:
-    """Return the timestamp that a batch is indexed by; one that compaction has emptied has no record to be found."""
+    """Return the timestamp that a batch is indexed by; one that compaction has emptied has none."""
     return header.max_timestamp if header.record_count else NO_TIMESTAMP
+
+
+SegmentState: TypeAlias = tuple[int, int, int, int, int, int, int]
 
 
 class BatchLocation(msgspec.Struct, frozen=True, gc=False):
@@ -58,10 +61,10 @@ class Segment:
     """A run of a partition's batches, from `base_offset` on, in one file, with three indexes beside it.
 
     Owns: `<base>.log`, `.index`, `.timeindex`, `.txnindex` and `.checksums`. Persists: batches when `append` returns;
-    index entries when `write_indexes` is called, which is before the next segment is begun, and against the death of
-    the process alone when `save_indexes` is. An index that is missing or damaged is built again from the batches; that
-    of the transactions by the log's recovery, which knows the producers.
-    While a compaction writes a segment, its files carry a `name_ending` that keeps them apart.
+    index entries when `write_indexes` is called, which is before the next segment begins, or, against the death of the
+    process alone, when `save_indexes` is called. A missing or damaged index is rebuilt from the batches; the
+    transaction index by the log's recovery, which knows the producers. While a compaction writes a segment, its files
+    carry a `name_ending` that keeps them apart.
     """
 
     __slots__ = (
@@ -107,7 +110,7 @@ class Segment:
         self.forget_indexes()
 
     def forget_indexes(self) -> None:
-        """Start the indexes and what is derived from batches anew, for a segment that is scanned again."""
+        """Clear the indexes and what is derived from batches, for a segment that is scanned again."""
         self._offset_index: OffsetIndex | None = OffsetIndex(self.base_offset)
         self._time_index: TimeIndex | None = TimeIndex(self.base_offset)
         self.transaction_index = TransactionIndex()
@@ -120,7 +123,7 @@ class Segment:
         self._index_files = self._new_index_files()
 
     def load_indexes(self) -> bool:
-        """Take the indexes from their files, the two large ones when they are first used; False: scan instead."""
+        """Load the indexes from their files, the two large ones on first use; False: scan instead."""
         index_files = self._new_index_files()
         if not index_files.load() or not index_files.has(names.OFFSET_INDEX_SUFFIX):
             return False
@@ -133,7 +136,7 @@ class Segment:
         self._offset_index = None
         self._time_index = None
         time_index = self.time_index
-        # Where the time index had to be built anew, its last entry may be older than the last batch.
+        # Where the time index had to be rebuilt, its last entry may be older than the last batch.
         if time_index.largest_timestamp_ms > self.largest_timestamp_ms:
             self.largest_timestamp_ms = time_index.largest_timestamp_ms
             self.offset_of_largest_timestamp = time_index.offset_of_largest_timestamp
@@ -167,16 +170,50 @@ class Segment:
         return self._time_index
 
     def append(self, buffers: Sequence[BytesLike], size_bytes: int) -> None:
-        """Write whole batches at the end; on an OSError the file is cut back to where it was, if it can be."""
-        try:
-            write_fully(self._file, buffers, size_bytes)
-            self.size_bytes += size_bytes
-        except OSError:
-            self._file.truncate(self.size_bytes)
-            raise
+        """Write whole batches at the end; after an OSError the file may have some of them, until they are cut off."""
+        write_fully(self._file, buffers, size_bytes)
+        self.size_bytes += size_bytes
+
+    def state(self) -> SegmentState:
+        """Return what `note_batch` changes beside the indexes, for `undo_append`."""
+        return (
+            self.size_bytes,
+            self.first_timestamp_ms,
+            self.largest_timestamp_ms,
+            self.offset_of_largest_timestamp,
+            self.unmarked_batches,
+            self.index_bytes,
+            self._bytes_since_index_entry,
+        )
+
+    def undo_append(self, state: SegmentState, end_offset: int) -> None:
+        """Go back to an earlier state, when the log ended at an offset; what a failed write has left is cut off.
+
+        A disk that took nothing is not asked to flush.
+        """
+        if self._file.size() > state[0]:
+            self.truncate(state[0])
+        (
+            self.size_bytes,
+            self.first_timestamp_ms,
+            self.largest_timestamp_ms,
+            self.offset_of_largest_timestamp,
+            self.unmarked_batches,
+            self.index_bytes,
+            self._bytes_since_index_entry,
+        ) = state
+        for index in (self._offset_index, self._time_index, self.transaction_index):
+            if index is not None:
+                index.truncate_from(end_offset)
+
+    def forget_written_indexes(self) -> None:
+        """Remove the index files, which have more than they should, and have everything written again."""
+        for index in self._indexes().values():
+            index.forget_written()
+        self.remove_index_files()
 
     def note_batch(self, position: int, size_bytes: int, last_offset: int, timestamp_ms: int) -> None:
-        """Index a batch that is, or is about to be, in the file: the live append and recovery both come here."""
+        """Index a batch that is, or is about to be, in the file; both the live append and recovery call this."""
         if timestamp_ms > self.largest_timestamp_ms:
             self.largest_timestamp_ms = timestamp_ms
             self.offset_of_largest_timestamp = last_offset
@@ -219,7 +256,7 @@ class Segment:
         return self._file.read(location.position, location.size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file; the indexes are then out of date until the segment is scanned again.
+        """Truncate the file; the indexes are then out of date until the segment is scanned again.
 
         The cut is on stable storage when this returns. Otherwise a loss of power could bring back what was cut, mixed
         with what was written in its place.
@@ -231,8 +268,8 @@ class Segment:
     def write_indexes(self) -> None:
         """Bring the index files up to date with memory, ending the time index at the largest timestamp.
 
-        They are on stable storage when this returns, for nothing looks at them again before they are used after a
-        crash. Their checksums are the last, because where these are there, the others are complete.
+        They are on stable storage when this returns, because they are not checked again before they are used after a
+        crash. Their checksums are written last, so that where these are there, the others are complete.
         """
         if self.largest_timestamp_ms > NO_TIMESTAMP:
             self.time_index.add(self.largest_timestamp_ms, self.offset_of_largest_timestamp)
@@ -241,7 +278,7 @@ class Segment:
         self._index_files.write_checksums()
 
     def save_indexes(self) -> KnownPart:
-        """Write index entries so that they survive the death of the process; return what `resume` needs of them."""
+        """Write index entries so that they survive the death of the process; return what `resume` needs."""
         written = {
             suffix: self._index_files.append(suffix, index.take_unwritten(), flush=False)
             for suffix, index in self._indexes().items()
@@ -257,7 +294,7 @@ class Segment:
         )
 
     def resume(self, known: KnownPart, end_position: int) -> bool:
-        """Take the indexes up as they were saved when the segment ended at `end_position`; False: scan instead."""
+        """Resume with the indexes as they were saved when the segment ended at `end_position`; False: scan instead."""
         index_files = self._new_index_files()
         index_files.expect(known.prefixes)
         offsets = index_files.read(names.OFFSET_INDEX_SUFFIX)
@@ -293,14 +330,34 @@ class Segment:
         except OSError as error:
             raise FlushFailed(*error.args) from error
 
+    def handle(self) -> File:
+        """Return a handle of the file of batches, which another thread may flush."""
+        return self._file.duplicate()
+
     def close(self) -> None:
         """Give the file back."""
         self._file.close()
 
     def remove(self) -> None:
-        """Close the segment and remove its files, the log first: an index without a log is swept up on opening."""
+        """Close the segment and remove its files, the log first: opening removes an index without a log."""
         self.close()
         self._file_system.remove(self._path(names.LOG_SUFFIX))
+        self.remove_index_files()
+
+    def remove_noting(self, next_offset: int) -> None:
+        """Close the segment and remove its files, but for an empty one that says that all below an offset is deleted.
+
+        It takes no room on the disk, not even for a name: the log gets another one before it is emptied.
+        """
+        self.close()
+        note = names.segment_file(self._directory, next_offset, names.DELETED_SUFFIX)
+        self._file_system.rename(self._path(names.LOG_SUFFIX), note)
+        self._file_system.flush_directory(self._directory)
+        file = self._file_system.open(note)
+        try:
+            file.truncate(0)
+        finally:
+            file.close()
         self.remove_index_files()
 
     def _path(self, suffix: str) -> str:
@@ -347,7 +404,7 @@ class Segment:
         try:
             return find()
         except LogDamaged:
-            # It may be the index that is damaged, and the batches tell.
+            # The index may be what is damaged, and the batches tell.
             self._rebuild_sparse_indexes()
             return find()
 

@@ -36,7 +36,7 @@ def swap_in(
     """Take steps 2 to 4 for a compacted segment whose closed and flushed files are under `.cleaned` names.
 
     `end_offset` is where the segments that it replaces end; they are still open when this returns. Where it raises,
-    nobody but `complete_swaps` can tell which of them are left.
+    only `complete_swaps` can tell which of them are left.
     """
     base_offset = replaced[0].base_offset
     _decide_swap(file_system, directory, base_offset, end_offset)
@@ -119,6 +119,6 @@ def _finish_swap(file_system: FileSystem, directory: str, base_offset: int, repl
 
 
 def _rename_if_there(file_system: FileSystem, source: str, target: str) -> None:
-    """Rename an index, of which there may be none: that of the transactions where none was aborted."""
+    """Rename an index, which may be missing: there is no transaction index where none was aborted."""
     if file_system.exists(source):
         file_system.rename(source, target)

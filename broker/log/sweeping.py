@@ -1,4 +1,4 @@
-"""What is done to a partition's directory before its files are looked at."""
+"""Cleaning up a partition's directory before its files are opened."""
 
 from __future__ import annotations
 
@@ -15,6 +15,20 @@ def log_offsets(file_system: FileSystem, directory: str) -> list[int]:
     found = file_system.list_directory(directory)
     offsets = [names.base_offset_of(name) for name in found if name.endswith(names.LOG_SUFFIX)]
     return sorted(offset for offset in offsets if offset is not None)
+
+
+def deleted_below(file_system: FileSystem, directory: str) -> int:
+    """Return the offset below which all was deleted without room for a checkpoint that says so, or -1."""
+    found = file_system.list_directory(directory)
+    offsets = [names.base_offset_of(name) for name in found if name.endswith(names.DELETED_SUFFIX)]
+    return max((offset for offset in offsets if offset is not None), default=-1)
+
+
+def forget_deleted(file_system: FileSystem, directory: str) -> None:
+    """Remove what says so, once a checkpoint does."""
+    for name in file_system.list_directory(directory):
+        if name.endswith(names.DELETED_SUFFIX):
+            file_system.remove(f"{directory}/{name}")
 
 
 def sweep(file_system: FileSystem, directory: str) -> None:
@@ -43,7 +57,8 @@ def remove_behind(file_system: FileSystem, directory: str, base_offset: int) -> 
 def write_again(file_system: FileSystem, directory: str, recovery_point: int) -> None:
     """Write every segment behind the recovery point anew, from the page cache, after a flush has failed.
 
-    The pages that could not be written are taken for written by now, so that flushing the same file would do nothing.
+    The kernel takes the pages that it could not write for written by now, so another flush of the same file would do
+    nothing.
     """
     offsets = log_offsets(file_system, directory)
     first = max(bisect_right(offsets, recovery_point) - 1, 0)

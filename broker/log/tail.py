@@ -1,4 +1,4 @@
-"""What was appended last, kept for those who are about to ask for it."""
+"""The newest writes of a log, kept in memory for followers that are about to ask for them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ TAIL_BYTES: Final = 64 * 1024
 
 
 class Tail:
-    """The newest writes of a log, so that followers that are level are given them without a read.
+    """The newest writes of a log, from which followers that are level are served without a read.
 
-    Owns: the bytes of whole writes, without gaps and up to the end of the log, and no more than `TAIL_BYTES` of them.
-    It keeps nothing until somebody wants it to, and nothing that it was told to forget.
+    Owns: the bytes of whole writes, without gaps and up to the end of the log, at most `TAIL_BYTES` of them. It keeps
+    nothing until it is asked to, and nothing that it was told to forget.
     """
 
     __slots__ = ("_size_bytes", "_writes", "is_wanted")
@@ -42,11 +42,11 @@ class Tail:
         return None
 
     def forget_before(self, offset: int) -> None:
-        """Let go of what nobody asks for any more."""
+        """Drop what no follower needs any more."""
         while self._writes and self._writes[0][0] < offset:
             self._size_bytes -= len(self._writes.popleft()[1])
 
     def clear(self) -> None:
-        """Let go of everything: the log's end is another one, or nobody asks any more."""
+        """Drop everything: the log's end has changed, or no follower needs it any more."""
         self._writes.clear()
         self._size_bytes = 0

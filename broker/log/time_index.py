@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 
 _ENTRY = struct.Struct(">qi")
 ENTRY_BYTES = _ENTRY.size
@@ -45,6 +46,11 @@ class TimeIndex:
     def __len__(self) -> int:
         return len(self._timestamps_ms)
 
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """The entries: a timestamp in milliseconds, and the offset that carries it."""
+        for timestamp_ms, relative_offset in zip(self._timestamps_ms, self._relative_offsets, strict=True):
+            yield timestamp_ms, self._base_offset + relative_offset
+
     @property
     def largest_timestamp_ms(self) -> int:
         """The largest indexed timestamp, or -1 where there is none."""
@@ -61,6 +67,15 @@ class TimeIndex:
         if not self._timestamps_ms or self._ascends(timestamp_ms, relative_offset):
             self._timestamps_ms.append(timestamp_ms)
             self._relative_offsets.append(relative_offset)
+
+    def truncate_from(self, offset: int) -> None:
+        """Forget the entries of an offset and of those behind it; none of them is in the file."""
+        kept = bisect_left(self._relative_offsets, offset - self._base_offset)
+        del self._timestamps_ms[kept:], self._relative_offsets[kept:]
+
+    def forget_written(self) -> None:
+        """Count no entry as written: the file is gone."""
+        self._written_entries = 0
 
     def offset_before(self, timestamp_ms: int) -> int:
         """Return an offset such that no record before it has a timestamp of `timestamp_ms` or more."""

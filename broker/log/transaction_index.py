@@ -19,7 +19,7 @@ _VERSION = 0
 
 _FAN_OUT = 16
 
-# So few entries are looked at faster one by one than with the help of the tree.
+# So few entries are searched faster one by one than with the help of the tree.
 _FEW = 128
 
 
@@ -33,7 +33,7 @@ class AbortedTransaction(msgspec.Struct, frozen=True, gc=False):
 
 
 class AbortedSearch(msgspec.Struct, frozen=True):
-    """What a segment's index knows of a range of offsets; not complete means: later segments may know more."""
+    """The entries of one segment's index for a range of offsets; if not complete, later segments may have more."""
 
     transactions: list[AbortedTransaction]
     is_complete: bool
@@ -99,6 +99,26 @@ class TransactionIndex:
         self._last_stable_offsets.append(transaction.last_stable_offset)
         self._note_minimum(position, transaction.first_offset)
 
+    def truncate_from(self, offset: int) -> None:
+        """Forget the transactions whose markers are at an offset or behind it; none of them is in the file."""
+        kept = bisect_left(self._last_offsets, offset)
+        if kept == len(self):
+            return
+        for column in (self._producer_ids, self._first_offsets, self._last_offsets, self._last_stable_offsets):
+            del column[kept:]
+        below = self._first_offsets
+        for level, minima in enumerate(self._minima):
+            if len(below) <= _FAN_OUT:
+                del self._minima[level:]
+                break
+            del minima[-(-len(below) // _FAN_OUT) :]
+            minima[-1] = min(below[(len(minima) - 1) * _FAN_OUT :])
+            below = minima
+
+    def forget_written(self) -> None:
+        """Count no entry as written: the file is gone."""
+        self._written_entries = 0
+
     def search(self, start_offset: int, end_offset: int) -> AbortedSearch:
         """Return the aborted transactions with records or marker in `start_offset` up to before `end_offset`."""
         first = bisect_left(self._last_offsets, start_offset)
@@ -145,7 +165,7 @@ class TransactionIndex:
         return entry.last_offset > last_offset and entry.last_stable_offset >= last_stable_offset
 
     def _note_minimum(self, position: int, first_offset: int) -> None:
-        """Level n of the tree holds the smallest first offset of each run of 16 ** (n + 1) entries."""
+        """Update the tree, whose level n holds the smallest first offset of each run of 16 ** (n + 1) entries."""
         for level in self._minima:
             position //= _FAN_OUT
             if position == len(level):

@@ -1,4 +1,4 @@
-"""Which transactions keep the last stable offset of a partition back."""
+"""The transactions that hold back the last stable offset (LSO) of a partition."""
 
 from __future__ import annotations
 
@@ -44,9 +44,26 @@ class UnstableTransactions:
         while unreplicated and unreplicated[0][0] < high_watermark:
             del unstable[unreplicated.popleft()[1]]
 
+    def truncate_from(self, end_offset: int) -> None:
+        """Forget what was begun or decided by batches at an offset or behind it, none of which is replicated."""
+        unreplicated, undecided, unstable = self._unreplicated, self._undecided, self._unstable
+        reopened = []
+        while unreplicated and unreplicated[-1][0] >= end_offset:
+            reopened.append(unreplicated.pop()[1])
+        for opened in (undecided, unstable):
+            while opened and next(reversed(opened)) >= end_offset:
+                opened.popitem()
+        for first_offset in reopened:
+            if first_offset < end_offset:
+                undecided[first_offset] = None
+        if reopened:
+            self._undecided = OrderedDict.fromkeys(sorted(undecided))
+
     @property
     def unreplicated(self) -> list[tuple[int, int]]:
-        """The marker's and the first offset of what is decided but not yet replicated, in the order of the markers."""
+        """The marker's offset and the first offset of what is decided but not yet replicated, in the order of the
+        markers.
+        """
         return list(self._unreplicated)
 
     @property

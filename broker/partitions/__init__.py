@@ -1,1 +1,1 @@
-"""Leading partitions: produce, fetch, markers, and the verification of transactions."""
+"""The partition leader: Produce, Fetch, transaction markers, and the verification of transactions (KIP-890)."""

@@ -1,4 +1,4 @@
-"""Answers that wait until what they speak of is replicated."""
+"""Replies that wait until the records that they speak of are replicated."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from eagleray.broker.replication.events import LeaderEffect, Replicated
 from eagleray.protocol.errors import ErrorCode
 
 Unacknowledged: TypeAlias = list[Produced] | RecordsDeleted | MarkerRequest
-"""What waits at a partition's `ReplicationLeader`: answers that are ready, or a request that has an answer once all of
-its partitions have what they wait for."""
+"""What waits at a partition's `ReplicationLeader`: replies that are ready, or a request that is answered once all of
+its partitions are replicated."""
 
 
 def acknowledge(replicated: Replicated[Unacknowledged]) -> Sequence[Answer]:
-    """Give the answers that something was replicated, or that it is unknown whether it will be."""
+    """Return the replies for something that was replicated, or of which it is unknown whether it will be."""
     unacknowledged, error_code = replicated.payload, replicated.error_code
     if isinstance(unacknowledged, MarkerRequest):
         unacknowledged.settled(replicated.partition, error_code)
@@ -31,7 +31,7 @@ def acknowledge(replicated: Replicated[Unacknowledged]) -> Sequence[Answer]:
 
 
 def acknowledge_all(effects: Iterable[LeaderEffect]) -> list[Effect]:
-    """Put answers in the place of what a leader gives back; the rest of its effects stays as it is."""
+    """Replace what a leader gives back by its replies; the other effects stay as they are."""
     acknowledged: list[Effect] = []
     for effect in effects:
         if isinstance(effect, Replicated):

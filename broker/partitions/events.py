@@ -1,14 +1,18 @@
-"""What a partition leader is told, and what it asks for in return."""
+"""The events that a partition leader takes, and the effects that it returns."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartition
+from eagleray.broker.limits import Int8, Int16, Int32, Int64, Text
 from eagleray.broker.log import AbortedTransaction, Isolation
 from eagleray.broker.messages import Marker, Message, RequestOf
 from eagleray.broker.replication.events import ProposeIsr, Resigned, SendPush
+from eagleray.broker.runtime.deadlines import Tick
+from eagleray.broker.runtime.failures import RequestFailed
 from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import RecordError
 
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
@@ -20,10 +24,10 @@ ALL_IN_SYNC = -1
 """The acks of a producer that waits for every replica in sync."""
 
 LATEST_TIMESTAMP = -1
-"""In place of a timestamp: where the next record that becomes readable will stand."""
+"""In place of a timestamp: the offset of the next record that becomes readable."""
 
 EARLIEST_TIMESTAMP = -2
-"""In place of a timestamp: where the log begins."""
+"""In place of a timestamp: the log start offset."""
 
 LARGEST_TIMESTAMP = -3
 """In place of a timestamp: the first record that carries the largest one."""
@@ -40,20 +44,34 @@ class Produce(RequestOf["Produced"], frozen=True, tag="Produce"):
 
     partition: TopicPartition
     records: bytes
-    acks: int = ALL_IN_SYNC
-    transactional_id: str | None = None
-    transaction_version: int = 1
-    timeout_ms: int = 30_000
+    acks: Int16 = ALL_IN_SYNC
+    transactional_id: Text | None = None
+    transaction_version: Int8 = 1
+    timeout_ms: Int32 = 30_000
     """How long a producer that waits for every replica in sync wants to wait for them."""
 
 
 class TransactionVerified(Message, frozen=True, tag=True):
-    """The coordinator has said whether a partition takes part in a transaction."""
+    """The coordinator has said whether a partition is part of a transaction."""
 
     partition: TopicPartition
     producer_id: int
     verification_id: int
     error_code: ErrorCode
+    coordinator_epoch: int = NO_EPOCH
+    decision: int = 0
+    """The last decision that was over at the coordinator of this epoch; see `FinishedDecisions`."""
+
+
+class LastDecisionAnswered(Message, frozen=True, tag=True):
+    """The coordinator has said up to which decision a producer's transactions are over, or has said nothing."""
+
+    partition: TopicPartition
+    producer_id: int
+    question_id: int
+    error_code: ErrorCode
+    coordinator_epoch: int = NO_EPOCH
+    decision: int = 0
 
 
 class WriteMarkers(RequestOf["MarkersAnswered"], frozen=True, tag="WriteMarkers"):
@@ -61,14 +79,18 @@ class WriteMarkers(RequestOf["MarkersAnswered"], frozen=True, tag="WriteMarkers"
 
     markers: tuple[Marker, ...]
 
+    def refused(self, error_code: ErrorCode) -> MarkersAnswered:
+        """Write none of them."""
+        return MarkersAnswered(self.request_id, (error_code,) * sum(len(marker.partitions) for marker in self.markers))
+
 
 class FetchPartition(Message, frozen=True):
     """From where, and how much, to read of one partition."""
 
     partition: TopicPartition
-    offset: int
-    max_bytes: int
-    leader_epoch: int = NO_LEADER_EPOCH
+    offset: Int64
+    max_bytes: Int32
+    leader_epoch: Int32 = NO_LEADER_EPOCH
 
 
 class Fetch(RequestOf["Fetched"], frozen=True, tag="Fetch"):
@@ -76,61 +98,64 @@ class Fetch(RequestOf["Fetched"], frozen=True, tag="Fetch"):
 
     partitions: tuple[FetchPartition, ...]
     isolation: Isolation = Isolation.READ_UNCOMMITTED
-    max_wait_ms: int = 500
-    min_bytes: int = 1
-    max_bytes: int = 50 * 1024 * 1024
+    max_wait_ms: Int32 = 500
+    min_bytes: Int32 = 1
+    max_bytes: Int32 = 50 * 1024 * 1024
+
+    def refused(self, error_code: ErrorCode) -> Fetched:
+        """Read nothing."""
+        found = tuple(FetchedPartition(wanted.partition, error_code) for wanted in self.partitions)
+        return Fetched(self.request_id, found)
 
 
 class ListOffset(RequestOf["OffsetListed"], frozen=True, tag="ListOffset"):
-    """Which offset a timestamp, or one of the names in place of timestamps, stands for."""
+    """Asks for the offset of a timestamp, or of one of the names in place of timestamps."""
 
     partition: TopicPartition
-    timestamp: int
+    timestamp: Int64
     isolation: Isolation = Isolation.READ_UNCOMMITTED
-    leader_epoch: int = NO_LEADER_EPOCH
+    leader_epoch: Int32 = NO_LEADER_EPOCH
 
 
 class DeleteRecords(RequestOf["RecordsDeleted"], frozen=True, tag="DeleteRecords"):
-    """Everything before an offset is to go."""
+    """Asks for the deletion of everything before an offset."""
 
     partition: TopicPartition
-    before_offset: int
-    timeout_ms: int = 30_000
+    before_offset: Int64
+    timeout_ms: Int32 = 30_000
     """How long to wait for the other replicas in sync to delete them too."""
 
 
 class DescribeProducers(RequestOf["ProducersDescribed"], frozen=True, tag="DescribeProducers"):
-    """Who writes to a partition, and who has a transaction open on it."""
+    """Asks which producers write to a partition, and which of them have a transaction open on it."""
 
     partition: TopicPartition
 
 
 class EpochEndOffset(RequestOf["EpochEndFound"], frozen=True, tag="EpochEndOffset"):
-    """Where in the log a leader epoch ends, by which a consumer finds out whether what it has read is still there."""
+    """Asks for the end offset of a leader epoch, by which a consumer finds out whether its position was truncated."""
 
     partition: TopicPartition
-    epoch: int
-    leader_epoch: int = NO_LEADER_EPOCH
+    epoch: Int32
+    leader_epoch: Int32 = NO_LEADER_EPOCH
 
 
 class DescribePartition(RequestOf["PartitionDescribed"], frozen=True, tag="DescribePartition"):
-    """Where a partition stands."""
+    """Asks for the offsets and the size of a partition."""
 
     partition: TopicPartition
 
 
 class PartitionAdvanced(Message, frozen=True, tag=True):
-    """The high watermark, or the start of a partition's log, may have moved without anything having been asked here."""
+    """The high watermark, or the log start offset, may have moved without a request to this leader."""
 
     partition: TopicPartition
 
 
-class Tick(Message, frozen=True, tag=True):
-    """Time has passed."""
-
-
 Query: TypeAlias = ListOffset | DeleteRecords | DescribeProducers | EpochEndOffset | DescribePartition
-Event: TypeAlias = Produce | TransactionVerified | WriteMarkers | Fetch | Query | PartitionAdvanced | Tick
+Event: TypeAlias = (
+    Produce | TransactionVerified | LastDecisionAnswered | WriteMarkers | Fetch | Query | PartitionAdvanced | Tick
+)
 
 
 # What a leader wants to happen.
@@ -145,6 +170,8 @@ class Produced(Message, frozen=True, tag="Produced"):
     append_time_ms: int = NO_TIMESTAMP
     log_start_offset: int = NO_OFFSET
     message: str | None = None
+    record_errors: tuple[RecordError, ...] = ()
+    """Which records of the batch were the reason to refuse it, where it was not the batch itself."""
 
 
 class MarkersAnswered(Message, frozen=True, tag="MarkersAnswered"):
@@ -152,11 +179,11 @@ class MarkersAnswered(Message, frozen=True, tag="MarkersAnswered"):
 
     request_id: int
     error_codes: tuple[ErrorCode, ...] = ()
-    """One for each partition of each marker, in the order of the request; none at all where every one was written."""
+    """One for each partition of each marker, in the order of the request; empty where every marker was written."""
 
 
 class FetchedPartition(Message, frozen=True):
-    """What there is of one partition."""
+    """What a fetch found in one partition."""
 
     partition: TopicPartition
     error_code: ErrorCode
@@ -185,7 +212,7 @@ class OffsetListed(Message, frozen=True, tag="OffsetListed"):
 
 
 class RecordsDeleted(Message, frozen=True, tag="RecordsDeleted"):
-    """The answer to `DeleteRecords`: where the log begins now, on the disks of all replicas in sync."""
+    """The answer to `DeleteRecords`: the log start offset, which is on the disks of all replicas in sync."""
 
     request_id: int
     error_code: ErrorCode
@@ -211,7 +238,7 @@ class ProducersDescribed(Message, frozen=True, tag="ProducersDescribed"):
 
 
 class EpochEndFound(Message, frozen=True, tag="EpochEndFound"):
-    """The answer to `EpochEndOffset`: the largest epoch not above the one asked for, and the offset behind it.
+    """The answer to `EpochEndOffset`: the largest epoch not above the one asked for, and its end offset.
 
     Without an error and without an offset, the log cannot tell.
     """
@@ -236,7 +263,7 @@ class PartitionDescribed(Message, frozen=True, tag="PartitionDescribed"):
 
 
 class VerifyTransaction(Message, frozen=True, tag=True):
-    """Ask the coordinator whether a partition takes part in a transaction, or to add it where the client did not.
+    """Ask the coordinator whether a partition is part of a transaction, or to add it where the client did not.
 
     Answered by `TransactionVerified`.
     """
@@ -248,10 +275,19 @@ class VerifyTransaction(Message, frozen=True, tag=True):
     adds_partition: bool
 
 
+class AskLastDecision(Message, frozen=True, tag=True):
+    """Ask up to which decision a producer's transactions are over; answered by `LastDecisionAnswered`."""
+
+    question_id: int
+    partition: TopicPartition
+    transactional_id: str
+    producer_id: int
+
+
 class PartitionFailed(Message, frozen=True, tag=True):
     """A partition's log has failed; until it is opened anew and led at a new epoch, its requests are refused.
 
-    Told once for each time that the partition is led, and followed by `Resigned`: another replica may lead.
+    Sent once for each time that the partition is led, and followed by `Resigned`: another replica may lead.
     """
 
     partition: TopicPartition
@@ -260,4 +296,6 @@ class PartitionFailed(Message, frozen=True, tag=True):
 
 QueryAnswer: TypeAlias = OffsetListed | RecordsDeleted | ProducersDescribed | EpochEndFound | PartitionDescribed
 Answer: TypeAlias = Produced | MarkersAnswered | Fetched | QueryAnswer
-Effect: TypeAlias = Answer | VerifyTransaction | PartitionFailed | SendPush | ProposeIsr | Resigned
+Effect: TypeAlias = (
+    Answer | VerifyTransaction | AskLastDecision | PartitionFailed | RequestFailed | SendPush | ProposeIsr | Resigned
+)

@@ -1,13 +1,14 @@
-"""Reads that wait: a fetch is answered when there is enough, when something is wrong, or when its time is up."""
+"""Fetches, and those that wait (Kafka's delayed fetch): answered when there is enough, on an error or a timeout."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation, LogError, OffsetOutOfRange
-from eagleray.broker.partitions.events import Fetch, Fetched, FetchedPartition, FetchPartition
+from eagleray.broker.partitions.events import Effect, Fetch, Fetched, FetchedPartition, FetchPartition
+from eagleray.broker.partitions.failing import failed
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.reader import PartitionReader
 from eagleray.broker.runtime.deadlines import Deadlines
@@ -23,19 +24,24 @@ class _WaitingFetch:
 
 
 class Fetches:
-    """The reads of one leader actor, those that wait included.
+    """The fetches of one leader actor, those that wait included.
 
     A waiting fetch is looked at again only when one of its own partitions has moved, or when its time is up. A leader
-    that may have been replaced serves what it has, which is never wrong; but it does not say that an offset is out of
-    range, by which a consumer would begin anew somewhere else: whoever leads may have it.
+    that may have been replaced serves what it has, which is never wrong. But it does not answer OFFSET_OUT_OF_RANGE, by
+    which a consumer would reset its position: the new leader may have the offset.
     """
 
-    def __init__(self, leaders: Mapping[TopicPartition, PartitionLeader]) -> None:
+    def __init__(
+        self,
+        leaders: Mapping[TopicPartition, PartitionLeader],
+        code_without_leader: Callable[[TopicPartition], ErrorCode],
+    ) -> None:
         self._leaders = leaders
+        self._code_without_leader = code_without_leader
         self._waiting_for: defaultdict[TopicPartition, list[_WaitingFetch]] = defaultdict(list)
         self._deadlines: Deadlines[_WaitingFetch] = Deadlines()
         self.now_ms = 0
-        """The time of this turn, by which leases count."""
+        """The time of this turn on the steady clock, by which leases count."""
 
     def fetch(self, event: Fetch, now_ms: int) -> Fetched | None:
         """Answer at once where that is possible, else remember the fetch."""
@@ -48,9 +54,9 @@ class Fetches:
         self._deadlines.set(waiting, now_ms + event.max_wait_ms)
         return None
 
-    def moved(self, partitions: Iterable[TopicPartition]) -> list[Fetched]:
+    def moved(self, partitions: Iterable[TopicPartition]) -> list[Effect]:
         """Look again at the fetches that wait for partitions whose readable end has moved."""
-        answers: list[Fetched] = []
+        answers: list[Effect] = []
         for partition in partitions:
             if partition not in self._waiting_for:
                 continue
@@ -59,14 +65,21 @@ class Fetches:
             self._forget_answered(partition)
         return answers
 
-    def _look_again(self, waiting: _WaitingFetch, answers: list[Fetched]) -> None:
+    def _look_again(self, waiting: _WaitingFetch, answers: list[Effect]) -> None:
         if waiting.is_answered:
             return
-        fetched = self._read(waiting.event)
-        if _is_enough(waiting.event, fetched):
+        found = self._read_or_fail(waiting.event)
+        if not isinstance(found, Fetched) or _is_enough(waiting.event, found):
             waiting.is_answered = True
             self._deadlines.cancel(waiting)
-            answers.append(fetched)
+            answers += (found,) if isinstance(found, Fetched) else found
+
+    def _read_or_fail(self, event: Fetch) -> Fetched | list[Effect]:
+        """Read for a fetch that has waited; where that fails unexpectedly, it fails alone."""
+        try:
+            return self._read(event)
+        except Exception as error:  # noqa: BLE001 - a read changes nothing
+            return failed(event, error)
 
     def _forget_answered(self, partition: TopicPartition) -> None:
         still_waiting = [waiting for waiting in self._waiting_for[partition] if not waiting.is_answered]
@@ -80,13 +93,15 @@ class Fetches:
         """When the time of a waiting fetch is up."""
         return self._deadlines.next_due_ms
 
-    def expire(self, now_ms: int) -> list[Fetched]:
+    def expire(self, now_ms: int) -> list[Effect]:
         """Answer the fetches whose time is up with what there is."""
         overdue = self._deadlines.take_due(now_ms)
-        answers = [self._read(waiting.event) for waiting in overdue]
+        answers: list[Effect] = []
         for waiting in overdue:
+            found = self._read_or_fail(waiting.event)
+            answers += (found,) if isinstance(found, Fetched) else found
             waiting.is_answered = True
-        # In the order in which they are asked for, so that the same fetches are always forgotten alike.
+        # In the order of the request, so that the same fetches are always removed in the same order.
         for partition in {request.partition: None for waiting in overdue for request in waiting.event.partitions}:
             if partition in self._waiting_for:
                 self._forget_answered(partition)
@@ -98,7 +113,7 @@ class Fetches:
         for request in event.partitions:
             leader = self._leaders.get(request.partition)
             if leader is None:
-                partitions.append(FetchedPartition(request.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                partitions.append(FetchedPartition(request.partition, self._code_without_leader(request.partition)))
                 continue
             max_bytes = min(request.max_bytes, left_bytes)
             found = read_partition(leader, request, max_bytes, event.isolation, now_ms=self.now_ms)
@@ -119,7 +134,7 @@ def _is_enough(event: Fetch, fetched: Fetched) -> bool:
 def read_partition(
     leader: PartitionReader, request: FetchPartition, max_bytes: int, isolation: Isolation, *, now_ms: int
 ) -> FetchedPartition:
-    """Read what is there of one partition now; with no bytes left, only say where it stands."""
+    """Read what one partition has now; with no bytes left, only return its offsets."""
     error_code = leader.check_leader_epoch(request.leader_epoch)
     if error_code is not ErrorCode.NONE:
         return FetchedPartition(request.partition, error_code)

@@ -1,4 +1,4 @@
-"""The leader of one partition."""
+"""The leader of one partition: appends of producers and of transaction markers, at one leader epoch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Final
 import msgspec
 
 from eagleray.broker.identities import ProducerIdentity
-from eagleray.broker.log import Appended, Flush, LogError, NewMarker, Rejection
+from eagleray.broker.log import Appended, Flush, LogError, Rejection
 from eagleray.broker.log.producer_state import NO_OFFSET
-from eagleray.broker.messages import IMPLICIT_VERSION, last_epoch_ended_by
+from eagleray.broker.messages import IMPLICIT_VERSION, Marker, last_epoch_ended_by
 from eagleray.broker.partitions.acknowledging import acknowledge_all
+from eagleray.broker.partitions.coordinator_epochs import CoordinatorEpochs
+from eagleray.broker.partitions.decisions import FinishedDecisions
 from eagleray.broker.partitions.events import (
     ALL_IN_SYNC,
     Effect,
+    LastDecisionAnswered,
     PartitionFailed,
     Produce,
     Produced,
@@ -22,11 +25,13 @@ from eagleray.broker.partitions.events import (
     TransactionVerified,
     VerifyTransaction,
 )
+from eagleray.broker.partitions.failing import failed
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.partitions.reader import PartitionReader
 from eagleray.broker.partitions.verification import Verifications
 from eagleray.broker.replication.events import Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.broker.runtime.disk_watch import DiskWatch
 from eagleray.protocol.errors import ErrorCode, InvalidRecord, ProtocolError
 from eagleray.protocol.records import RecordBatch, check_client_batch, split_batches
 
@@ -39,11 +44,11 @@ class _Request(msgspec.Struct, frozen=True, gc=False):
 
 
 MARKERS_TIMEOUT_MS: Final = 5000
-"""How long markers wait to be replicated; a coordinator sends a leader no others meanwhile, and tries again then."""
+"""How long markers wait to be replicated; the coordinator sends this leader no others meanwhile, then tries again."""
 
 
 class _Unreplicated(msgspec.Struct, frozen=True, gc=False):
-    """Up to where the log has to be replicated before a batch is answered, and how long its producer waits for it."""
+    """Up to where the log has to be replicated before a batch is answered, and how long its producer waits for that."""
 
     end_offset: int
     timeout_ms: int
@@ -52,23 +57,32 @@ class _Unreplicated(msgspec.Struct, frozen=True, gc=False):
 class PartitionLeader(PartitionReader):
     """Takes batches and markers for one partition at one leader epoch, and serves reads of it.
 
-    Owns: the partition's log. Persists: what the log persists, before it answers. Batches that came since the last
-    `write` are appended together, unless the replication has a reason against it; a transaction's first batch waits
-    until its coordinator has confirmed it. When `commit` has made them as durable as the log's settings say, they are
-    pushed to the followers, and producers get their answers, those who want it when their batch is replicated. Readers
-    see what is replicated.
-    On failure of the disk: what was asked is answered with KAFKA_STORAGE_ERROR, which says neither that it is in the
-    log nor that it is not. Where the log cannot go on, `failures` is told once, the leader resigns so that another
-    replica can lead, and everything is answered like that until the log is opened anew and led at a later epoch.
+    Owns: the partition's log.
+    Persists: what the log persists, before it answers. `write` appends all batches that came since the last one, unless
+    replication refuses it; a transaction's first batch waits until its coordinator has confirmed it. `commit` makes
+    them as durable as the log's settings say, pushes them to the followers, and answers the producers; with `acks=all`,
+    when the batch is replicated. Readers see what is replicated.
+    On failure of the disk: KAFKA_STORAGE_ERROR, after which the batch may be in the log or not. Where the log cannot go
+    on, `failures` is told once, and the leader resigns so that another replica can lead. Everything is then answered
+    with that error until the log is opened anew and led at a later epoch.
     """
 
     def __init__(
-        self, replication: ReplicationLeader, *, verification_ids: Iterator[int], failures: list[Effect]
+        self,
+        replication: ReplicationLeader,
+        *,
+        verification_ids: Iterator[int],
+        failures: list[Effect],
+        coordinator_epochs: CoordinatorEpochs,
+        disk: DiskWatch,
     ) -> None:
         super().__init__(replication)
+        self._coordinator_epochs = coordinator_epochs
+        self._disk = disk
         self._failures = failures
         self._has_failed = False
         self._verifications: Verifications[_Request] = Verifications(verification_ids)
+        self._decisions = FinishedDecisions(self.partition, verification_ids)
         self._staged: list[_Request] = []
         self._staged_epochs: dict[int, int] = {}
         self._uncommitted: list[Produced] = []
@@ -101,7 +115,7 @@ class PartitionLeader(PartitionReader):
         if waiting_epoch is not None and producer.epoch != waiting_epoch:
             if producer.epoch < waiting_epoch:
                 return _superseded(request)
-            # The coordinator's word for the newer producer is not one for the batches of the older.
+            # What the coordinator says of the newer epoch of a producer does not hold for the batches of the older.
             for older in self._verifications.void(producer.producer_id):
                 effects += _superseded(older)
         verification_id = self._verifications.wait(producer, request)
@@ -114,14 +128,14 @@ class PartitionLeader(PartitionReader):
 
     def _must_verify(self, producer: ProducerIdentity, batch: RecordBatch) -> bool:
         if self._staged_epochs.get(producer.producer_id) == producer.epoch or not self.replication.is_leading:
-            # The one goes on with a transaction whose confirmed beginning is about to be written; the other is refused
-            # without it.
+            # The first continues a transaction whose confirmed beginning is about to be written; a leader that has
+            # resigned refuses the batch anyway.
             return False
         entry = self.log.producers.get(producer.producer_id)
         if entry is None or producer.epoch > entry.epoch:
             return True
         if producer.epoch < entry.epoch or entry.open_since_offset != NO_OFFSET:
-            # The log refuses the one by itself; the other goes on with a transaction that was confirmed.
+            # The log itself refuses an older epoch; a batch of an open transaction continues one that was confirmed.
             return False
         return entry.find_duplicate(batch.header) is None
 
@@ -132,7 +146,10 @@ class PartitionLeader(PartitionReader):
             self._staged += waiting
             if waiting:
                 self._staged_epochs[event.producer_id] = waiting[0].batch.header.producer_epoch
+                self._decisions.verified(event)
             return ()
+        if waiting:
+            self._forget_unless_open((event.producer_id,))
         return _all_refused(waiting, event.error_code, "the transaction's coordinator did not confirm it")
 
     def write(self, now_ms: int, steady_ms: int) -> None:
@@ -140,7 +157,15 @@ class PartitionLeader(PartitionReader):
         if not self._staged:
             return
         staged, self._staged = self._staged, []
+        verified = [*self._staged_epochs]
         self._staged_epochs.clear()
+        self._append(staged, now_ms, steady_ms)
+        self._forget_unless_open(verified)
+
+    def _append(self, staged: list[_Request], now_ms: int, steady_ms: int) -> None:
+        if self._disk.refusal:
+            self._uncommitted += _all_refused(staged, ErrorCode.KAFKA_STORAGE_ERROR, self._disk.refusal)
+            return
         error_code = self._check_append(steady_ms)
         if error_code is not ErrorCode.NONE:
             staged = self._refuse(staged, error_code)
@@ -153,6 +178,9 @@ class PartitionLeader(PartitionReader):
             self.note_failure(error)
             self._uncommitted += _all_refused(staged, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return
+        except Exception as error:  # noqa: BLE001 - the log has taken all of them back
+            self._append_one_by_one(staged, error, now_ms, steady_ms)
+            return
         log_start_offset = self.log.log_start_offset
         self._uncommitted += [
             _answer(request.event, result, log_start_offset)
@@ -162,19 +190,30 @@ class PartitionLeader(PartitionReader):
         if not self.replication.is_alone:
             self._note_unreplicated(staged, results)
 
+    def _append_one_by_one(self, staged: Sequence[_Request], error: Exception, now_ms: int, steady_ms: int) -> None:
+        """Append what was to be written together with a batch that cannot be, and refuse that one alone."""
+        if len(staged) == 1:
+            self._failures += failed(staged[0].event, error)
+            return
+        for request in staged:
+            self._append([request], now_ms, steady_ms)
+
     def _note_unreplicated(self, staged: Sequence[_Request], results: Sequence[Appended | Rejection]) -> None:
-        """Note which answers have to wait for the followers; a repeat may be of what they do not have yet either."""
+        """Note which answers wait for the followers. Those of repeated batches do too: the first copy may not be
+        replicated.
+        """
         for request, result in zip(staged, results, strict=True):
             event = request.event
             if event.acks == ALL_IN_SYNC and isinstance(result, Appended):
                 self._unreplicated[event.request_id] = _Unreplicated(result.last_offset + 1, event.timeout_ms)
 
     def _check_append(self, steady_ms: int) -> ErrorCode:
-        """Tell whether a batch that waits for every replica in sync may be appended; a failed log refuses by itself."""
         return ErrorCode.NONE if self._has_failed else self.replication.check_append(steady_ms, waits_for_all=True)
 
     def _refuse(self, staged: list[_Request], error_code: ErrorCode) -> list[_Request]:
-        """Refuse what may not be appended; return what may: too few replicas are enough for who waits for none."""
+        """Refuse what may not be appended, and return the rest: with acks 0 or 1 too few replicas in sync are no
+        obstacle.
+        """
         taken: list[_Request] = []
         if error_code is ErrorCode.NOT_ENOUGH_REPLICAS:
             taken = [request for request in staged if request.event.acks != ALL_IN_SYNC]
@@ -192,7 +231,7 @@ class PartitionLeader(PartitionReader):
         answers, self._uncommitted = self._uncommitted, []
         unreplicated, self._unreplicated = self._unreplicated, {}
         log = self.log
-        if self.has_to_flush or not log.is_online:
+        if not log.is_online or self.has_to_flush:
             try:
                 log.flush()
             except LogError as error:
@@ -207,9 +246,9 @@ class PartitionLeader(PartitionReader):
     def _let_wait(
         self, answers: list[Produced], unreplicated: dict[int, _Unreplicated], steady_ms: int
     ) -> list[Produced]:
-        """Let answers wait whose batches have to be replicated and are not; return the others.
+        """Let answers wait whose batches are not replicated yet; return the others.
 
-        What was written together is replicated together, so all who wait equally long wait as one.
+        What was written together is replicated together, so answers with the same timeout wait as one.
         """
         now: list[Produced] = []
         waiting: dict[int, list[Produced]] = {}
@@ -226,16 +265,16 @@ class PartitionLeader(PartitionReader):
         return now
 
     def note_failure(self, error: LogError) -> None:
-        """Tell of a log that cannot be used any more; one that serves on after an error needs no help."""
+        """Report a log that cannot be used any more; one that still serves after an error is not reported."""
         if not self.log.is_online and not self._has_failed:
             self._has_failed = True
             self._failures.append(PartitionFailed(self.partition, str(error)))
             self._failures += acknowledge_all(self.replication.resign())
 
     def resign(self) -> Sequence[Effect]:
-        """Answer all that waits: another leader takes what is not in the log, and maybe has what is.
+        """Answer all that waits: the next leader takes what is not in the log, and may have what is.
 
-        What waits for its replication was given back already, where the `ReplicationLeader` has resigned before.
+        A `ReplicationLeader` that resigned before has already given back what waited for replication.
         """
         waiting = [*self._staged, *self._verifications.void_all()]
         self._staged = []
@@ -245,31 +284,55 @@ class PartitionLeader(PartitionReader):
 
     # Markers
 
-    def write_markers(self, request: MarkerRequest, markers: Sequence[NewMarker], now_ms: int, steady_ms: int) -> None:
-        """Append a request's markers behind what is staged, and tell it an outcome for each.
+    def write_markers(
+        self, request: MarkerRequest, markers: Sequence[Marker], now_ms: int, steady_ms: int
+    ) -> Sequence[Effect]:
+        """Append a request's markers behind what is staged, and note an outcome for each.
 
-        A batch that still waits for its verification comes too late: the transaction that it belongs to is over.
+        A batch that still waits for its verification is too late: its transaction is over. A marker that may be late
+        itself has to come again, when the coordinator has answered the question that is returned.
         """
         self.write(now_ms, steady_ms)
         error_code = self._check_append(steady_ms)
         if error_code is not ErrorCode.NONE:
             request.refused(self.partition, error_code)
-            return
+            return ()
+        questions: list[Effect] = []
+        refusals = [self._refusal_of(marker, questions) for marker in markers]
+        due = [marker for marker, refusal in zip(markers, refusals, strict=True) if refusal is ErrorCode.NONE]
         try:
-            results = self.log.append_markers(markers, leader_epoch=self.leader_epoch, now_ms=now_ms)
+            results = self.log.append_markers(due, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except LogError as error:
             self.note_failure(error)
             request.refused(self.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-            return
-        if self._verifications:
-            for marker, result in zip(markers, results, strict=True):
-                if isinstance(result, Appended):
-                    self._refuse_late_batches(marker)
-        outcomes = [ErrorCode.NONE if isinstance(result, Appended) else result.error_code for result in results]
+            return questions
+        for marker, result in zip(due, results, strict=True):
+            if isinstance(result, Appended):
+                self._ended_by(marker)
+        of_log = (ErrorCode.NONE if isinstance(result, Appended) else result.error_code for result in results)
+        outcomes = [next(of_log) if refusal is ErrorCode.NONE else refusal for refusal in refusals]
         request.written(self.partition, outcomes, self.log.log_end_offset)
+        return questions
+
+    def _refusal_of(self, marker: Marker, questions: list[Effect]) -> ErrorCode:
+        unknown = self._coordinator_epochs.refusal_of(marker)
+        if unknown is not ErrorCode.NONE:
+            return unknown
+        producer_id = marker.producer.producer_id
+        refusal = self._decisions.refusal_of(
+            marker, self.log.producers.get(producer_id), self._verifications.epoch_of(producer_id)
+        )
+        if isinstance(refusal, ErrorCode):
+            return refusal
+        questions.append(refusal)
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+
+    def last_decision_answered(self, event: LastDecisionAnswered) -> None:
+        """Take the coordinator's answer about a marker, which will come again."""
+        self._decisions.answered(event)
 
     def settle_markers(self, request: MarkerRequest, steady_ms: int) -> None:
-        """After `commit`: tell a request that its markers are replicated, or let it wait until they are."""
+        """After `commit`: note that a request's markers are replicated, or let it wait until they are."""
         end_offset = request.unsettled[self.partition]
         if self._has_failed:
             request.settled(self.partition, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -278,16 +341,26 @@ class PartitionLeader(PartitionReader):
         else:
             self.replication.wait(request, end_offset, steady_ms + MARKERS_TIMEOUT_MS)
 
-    def _refuse_late_batches(self, marker: NewMarker) -> None:
-        last_epoch = last_epoch_ended_by(marker.producer_epoch, marker.transaction_version)
-        late = self._verifications.void_up_to(marker.producer_id, last_epoch)
-        message = "the transaction ended before its coordinator had confirmed the batch"
-        self._uncommitted += _all_refused(late, ErrorCode.INVALID_TXN_STATE, message)
+    def _ended_by(self, marker: Marker) -> None:
+        producer = marker.producer
+        self._decisions.forget(producer.producer_id)
+        last_epoch = last_epoch_ended_by(producer.epoch, marker.transaction_version)
+        late = self._verifications.void_up_to(producer.producer_id, last_epoch)
+        if late:
+            message = "the transaction ended before its coordinator had confirmed the batch"
+            self._uncommitted += _all_refused(late, ErrorCode.INVALID_TXN_STATE, message)
 
-    # The start of the log
+    def _forget_unless_open(self, producer_ids: Iterable[int]) -> None:
+        """Forget the decisions of producers whose batches were not taken."""
+        for producer_id in producer_ids:
+            entry = self.log.producers.get(producer_id)
+            if entry is None or entry.open_since_offset == NO_OFFSET:
+                self._decisions.forget(producer_id)
+
+    # The log start offset
 
     def replicate_start(self, deleted: RecordsDeleted, deadline_ms: int, steady_ms: int) -> Sequence[Effect]:
-        """Tell the followers where the log begins now; answer when those in sync have it on their disks too."""
+        """Tell the followers the new log start offset; answer when the replicas in sync have it on their disks too."""
         effects = acknowledge_all(self.replication.appended(steady_ms))
         if self.replication.is_start_replicated(deleted.log_start_offset, steady_ms):
             return [*effects, deleted]
@@ -305,7 +378,7 @@ def _only_batch(records: bytes) -> RecordBatch:
 
 def _answer(event: Produce, result: Appended | Rejection, log_start_offset: int) -> Produced:
     if isinstance(result, Rejection):
-        return Produced(event.request_id, result.error_code, message=result.message)
+        return Produced(event.request_id, result.error_code, message=result.message, record_errors=result.record_errors)
     return Produced(event.request_id, ErrorCode.NONE, result.base_offset, result.append_time_ms, log_start_offset)
 
 
@@ -314,7 +387,6 @@ def _unknown_outcome(answer: Produced, message: str) -> Produced:
 
 
 def _refused(event: Produce, error_code: ErrorCode, message: str) -> Sequence[Produced]:
-    """Answer that a batch is not in the log, unless its producer wants no answers."""
     return () if event.acks == 0 else (Produced(event.request_id, error_code, message=message),)
 
 

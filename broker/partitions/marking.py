@@ -1,11 +1,10 @@
-"""Requests for markers: taken apart by partition, and put together again for the answer."""
+"""Requests for transaction markers (WriteTxnMarkers): split by partition, and joined again for the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import NewMarker
 from eagleray.broker.messages import Marker
 from eagleray.broker.partitions.events import MarkersAnswered, WriteMarkers
 from eagleray.protocol.errors import ErrorCode
@@ -14,35 +13,35 @@ from eagleray.protocol.errors import ErrorCode
 class MarkerRequest:
     """One request of a coordinator, with an outcome for each partition of each marker.
 
-    Owns: the outcomes, and which partitions have not replicated theirs yet. What nobody has written by the time of the
-    answer is led elsewhere.
+    Owns: the outcomes, and which partitions have not replicated theirs yet. A marker that has no outcome by the time of
+    the answer is for a partition that another node leads.
     """
 
     __slots__ = ("_event", "_outcomes", "_places", "unsettled")
 
     def __init__(self, event: WriteMarkers) -> None:
         self._event = event
-        self._places: dict[TopicPartition, list[tuple[int, NewMarker]]] = {}
+        self._places: dict[TopicPartition, list[tuple[int, Marker]]] = {}
         self.unsettled: dict[TopicPartition, int] = {}
-        """The partitions whose outcomes are not certain, with the offset up to which they have to be replicated."""
+        """The partitions whose outcomes are not certain, each with the offset up to which it has to be replicated."""
         place = 0
         for marker in event.markers:
-            new = new_marker(marker)
             for partition in marker.partitions:
-                self._places.setdefault(partition, []).append((place, new))
+                self._places.setdefault(partition, []).append((place, marker))
                 place += 1
         self._outcomes = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * place
 
-    def by_partition(self) -> Iterator[tuple[TopicPartition, list[NewMarker]]]:
+    def by_partition(self) -> Iterator[tuple[TopicPartition, list[Marker]]]:
         """The markers of each partition, in their order."""
         for partition, places in self._places.items():
-            yield partition, [new for _, new in places]
+            yield partition, [marker for _, marker in places]
 
     def written(self, partition: TopicPartition, outcomes: Sequence[ErrorCode], end_offset: int) -> None:
-        """Note what became of the markers of one partition, which is so once everything before an offset is replicated.
+        """Note the outcomes of one partition's markers, which are certain once everything before an offset is
+        replicated.
 
-        That goes for a refusal too: the coordinator may take it for a word that the partition needs no marker any more,
-        and what refused it may be a marker that is not replicated yet.
+        That goes for a refusal too: the coordinator may conclude from it that the partition needs no marker any more,
+        while the marker that caused the refusal is not replicated yet.
         """
         for (place, _), outcome in zip(self._places[partition], outcomes, strict=True):
             self._outcomes[place] = outcome
@@ -63,16 +62,4 @@ class MarkerRequest:
         """The answer, once the outcomes of all partitions are certain."""
         if self.unsettled:
             return ()
-        all_written = all(outcome is ErrorCode.NONE for outcome in self._outcomes)
-        return (MarkersAnswered(self._event.request_id, () if all_written else tuple(self._outcomes)),)
-
-
-def new_marker(marker: Marker) -> NewMarker:
-    """What the log is to write for a coordinator's marker."""
-    return NewMarker(
-        marker.producer.producer_id,
-        marker.producer.epoch,
-        marker.commit,
-        marker.coordinator_epoch,
-        marker.transaction_version,
-    )
+        return (MarkersAnswered(self._event.request_id, tuple(self._outcomes) if any(self._outcomes) else ()),)

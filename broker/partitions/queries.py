@@ -1,4 +1,6 @@
-"""Questions about one partition that are answered from its log at once, and the deletion of records."""
+"""Requests that one partition answers from its log at once (ListOffsets, DescribeProducers and others), and
+DeleteRecords.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,12 @@ _ANSWERS: dict[type[Query], type[QueryAnswer]] = {
 }
 
 
-def answer_query(leader: PartitionReader | None, query: Query) -> QueryAnswer:
+def answer_query(
+    leader: PartitionReader | None, query: Query, *, without_leader: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER
+) -> QueryAnswer:
     """Answer a query by the partition's leader, if it is here and its log serves."""
     if leader is None:
-        return _refused(query, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return _refused(query, without_leader)
     if not leader.log.is_online:
         return _refused(query, ErrorCode.KAFKA_STORAGE_ERROR)
     try:
@@ -53,7 +57,7 @@ def answer_query(leader: PartitionReader | None, query: Query) -> QueryAnswer:
 
 
 def check_deletion(leader: PartitionReader | None, query: DeleteRecords, steady_ms: int) -> RecordsDeleted | None:
-    """Refuse to delete where somebody else may lead; None where nothing is against it, or somebody else refuses it."""
+    """Refuse a deletion where another node may lead; None where it may go on, or `answer_query` will refuse it."""
     if leader is None or not leader.log.is_online:
         return None
     error_code = leader.replication.check_append(steady_ms, waits_for_all=False)
@@ -88,7 +92,8 @@ def _list_offset(leader: PartitionReader, query: ListOffset) -> OffsetListed:
     found = _find_offset(leader, query)
     needs_end = found is None or query.timestamp == LATEST_TIMESTAMP
     if needs_end and not leader.replication.knows_high_watermark:
-        # A leader before may have shown more than this one does yet: an end that falls would mislead.
+        # An earlier leader may have shown a higher end than this one knows yet; an end offset that falls would mislead
+        # the client.
         return OffsetListed(query.request_id, ErrorCode.OFFSET_NOT_AVAILABLE)
     if found is None:
         return OffsetListed(query.request_id, ErrorCode.NONE)
@@ -110,7 +115,7 @@ def _find_offset(leader: PartitionReader, query: ListOffset) -> TimestampedOffse
 def _delete_records(leader: PartitionReader, query: DeleteRecords) -> RecordsDeleted:
     log = leader.log
     if not log.config.cleanup_delete:
-        # Whoever compacts keeps the last value of each key for good, and counts on it.
+        # A producer to a compacted topic counts on the last value of each key to stay for good.
         return RecordsDeleted(query.request_id, ErrorCode.POLICY_VIOLATION)
     before_offset = log.high_watermark if query.before_offset == TO_HIGH_WATERMARK else query.before_offset
     return RecordsDeleted(query.request_id, ErrorCode.NONE, log.delete_records(before_offset))
@@ -132,7 +137,7 @@ def _find_epoch_end(leader: PartitionReader, query: EpochEndOffset) -> EpochEndF
         return EpochEndFound(query.request_id, error_code)
     log = leader.log
     if query.epoch > log.epochs.latest_epoch:
-        # Nothing was written in that epoch: what came before it, if anything did, reaches up to the end of the log.
+        # Nothing was written in that epoch: the epoch before it, if there is one, reaches up to the end of the log.
         is_ours = query.epoch == leader.leader_epoch or not len(log.epochs)
         epoch = query.epoch if is_ours else log.epochs.latest_epoch
         return EpochEndFound(query.request_id, ErrorCode.NONE, epoch, log.log_end_offset)

@@ -1,4 +1,4 @@
-"""What is needed to read a partition where it is led."""
+"""Reads of a partition where it is led, without the right to write to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eagleray.protocol.errors import ErrorCode
 class PartitionReader:
     """Answers from the log of a partition at one leader epoch, and writes nothing.
 
-    Owns: nothing. A partition of an internal topic, which its coordinator alone writes, is read by this.
+    Owns: nothing. It serves the partitions of internal topics, to which only their coordinators write.
     """
 
     def __init__(self, replication: ReplicationLeader) -> None:
@@ -25,7 +25,9 @@ class PartitionReader:
         return check_leader_epoch(epoch, self.leader_epoch)
 
     def note_failure(self, error: LogError) -> None:
-        """Take note of a log that could not be read; for a mere reader, the one who writes finds out by itself."""
+        """Take note of a log that could not be read; a reader does nothing, because the coordinator that writes finds
+        out by itself.
+        """
 
 
 def check_leader_epoch(epoch: int, leader_epoch: int) -> ErrorCode:

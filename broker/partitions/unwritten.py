@@ -1,4 +1,4 @@
-"""Answers about a partition whose log is not made before something is written to it: what an empty log would say."""
+"""Answers for a partition whose log does not exist yet, because nothing was written to it: those of an empty log."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Whether a producer's first batch in a transaction may be appended: its coordinator has to know of the partition.
+"""Verification of a producer's first batch in a transaction: its coordinator has to know of the partition (KIP-890).
 
-Without this, a batch that was delayed until after its transaction ended would open a transaction that nobody ends, and
-the last stable offset would stand still for good (KIP-890).
+Without it, a batch that arrives after its transaction ended would open a transaction that never ends, and the last
+stable offset (LSO) would stand still for good.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from eagleray.broker.identities import ProducerIdentity
@@ -26,9 +26,9 @@ class _Verification(Generic[Waiting]):
 class Verifications(Generic[Waiting]):
     """The questions that a partition has put to coordinators, and the batches that wait for the answers.
 
-    A producer has at most one question open; its batches wait behind it in the order in which they came. A marker for
-    the producer makes the question void: whatever the answer will be, it was about a transaction that is over. The ids
-    are shared with whoever leads the partition before and after, so that a late answer is never taken for another's.
+    A producer has at most one open question; its batches wait behind it in the order in which they came. A marker for
+    the producer makes the question void, because its transaction is over. The ids are shared with the leaders of the
+    partition before and after this one, so that a late answer is never taken for another's.
     """
 
     __slots__ = ("_by_producer", "_ids")
@@ -48,7 +48,7 @@ class Verifications(Generic[Waiting]):
     def wait(self, producer: ProducerIdentity, waiting: Waiting) -> int | None:
         """Let a batch wait; return the id of the question that has to be asked, or None where it was asked already.
 
-        A question about another epoch of the producer has to be void by then: an answer speaks for one epoch alone.
+        A question about another epoch of the producer has to be void by then: an answer holds for one epoch alone.
         """
         known = self._by_producer.get(producer.producer_id)
         if known is None:
@@ -66,17 +66,29 @@ class Verifications(Generic[Waiting]):
         return verification.waiting
 
     def void(self, producer_id: int) -> list[Waiting]:
-        """Take back a producer's question, because it does not matter any more; return the batches that waited."""
+        """Withdraw a producer's question, because its answer no longer matters; return the batches that waited."""
         verification = self._by_producer.pop(producer_id, None)
         return [] if verification is None else verification.waiting
 
     def void_up_to(self, producer_id: int, last_epoch: int) -> list[Waiting]:
-        """Take back a producer's question if it is about this epoch or an older one; return the batches that waited."""
+        """Withdraw a producer's question if it is about this epoch or an older one; return the batches that waited."""
         epoch = self.epoch_of(producer_id)
         return [] if epoch is None or epoch > last_epoch else self.void(producer_id)
 
+    def withdraw(self, is_meant: Callable[[Waiting], bool]) -> list[Waiting]:
+        """Let some of the batches wait no longer, and return them; a question that nothing waits for is void."""
+        withdrawn: list[Waiting] = []
+        for producer_id, verification in [*self._by_producer.items()]:
+            meant = [batch for batch in verification.waiting if is_meant(batch)]
+            if meant:
+                withdrawn += meant
+                verification.waiting = [batch for batch in verification.waiting if not is_meant(batch)]
+                if not verification.waiting:
+                    del self._by_producer[producer_id]
+        return withdrawn
+
     def void_all(self) -> list[Waiting]:
-        """Take back every question; return the batches that waited."""
+        """Withdraw every question; return the batches that waited."""
         waiting = [batch for verification in self._by_producer.values() for batch in verification.waiting]
         self._by_producer.clear()
         return waiting

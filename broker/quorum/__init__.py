@@ -1,1 +1,1 @@
-"""The quorum that keeps the controller's metadata log: who leads it, and what of it is there for good."""
+"""The Raft quorum that keeps the metadata log: its election, its replication and what is committed."""

@@ -14,7 +14,7 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How long voters wait for a leader, and how long a leader may go on without them.
 
     The lease is checked against the election timeout when this is built: a leader must have stopped answering, by its
-    own clock, before those who last heard from it, by theirs, vote for another.
+    own clock, before the voters that last heard from it, by theirs, vote for another.
     """
 
     controller_quorum_election_timeout_ms: Annotated[
@@ -22,7 +22,6 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
         Setting(
             "How long after it last heard from the controller a voter of the metadata quorum votes for no other. It "
             "stands for election itself after one to two times as long.",
-            unit="ms",
             least=1,
         ),
     ] = 1000
@@ -32,7 +31,6 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
         Setting(
             "How long the controller may answer requests after it has sent what a majority of the voters answered. It "
             "has to end before voters, whose clocks may run faster, elect another.",
-            unit="ms",
             least=1,
             also="at most nine elevenths of `controller.quorum.election.timeout.ms`",
             kafka=NOT_IN_KAFKA,
@@ -43,7 +41,6 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Setting(
             "How often the controller tells the other voters that it is there, when it has no change to send.",
-            unit="ms",
             least=1,
             also="less than `controller.quorum.lease.ms`",
             kafka=NOT_IN_KAFKA,
@@ -54,7 +51,6 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Setting(
             "How long the controller waits for the answer of another voter before it sends the same again.",
-            unit="ms",
             least=1,
             kafka=NOT_IN_KAFKA,
         ),
@@ -64,7 +60,6 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Setting(
             "The most of the metadata log that the controller sends another voter at once.",
-            unit="bytes",
             least=1,
             kafka=NOT_IN_KAFKA,
         ),
@@ -88,7 +83,7 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def replication(self) -> ReplicationConfig:
-        """The same, for what pushes."""
+        """The same settings, for the pushes of the log."""
         return ReplicationConfig(
             replica_push_max_bytes=self.controller_quorum_push_max_bytes,
             replica_push_timeout_ms=self.controller_quorum_push_timeout_ms,

@@ -1,36 +1,37 @@
-"""What the members of a quorum tell each other, and their nodes."""
+"""The messages between the voters of a quorum, and what a voter reports to its node."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
+from eagleray.broker.limits import Int64
 from eagleray.broker.messages import Message
 from eagleray.broker.replication.events import Push, PushAnswered
 
 
 class RequestVote(Message, frozen=True, tag="RequestVote"):
-    """A candidate wants to lead; answered by `VoteAnswered`.
+    """A candidate asks for a vote; answered by `VoteAnswered`.
 
-    A voter's vote counts for the term and is kept for good. With `is_pre_vote` nothing is kept: the candidate wants
-    to know whether it would be elected, so that one that could not be does not disturb voters that have a leader.
+    A vote counts for the term and is kept for good. With `is_pre_vote` nothing is kept: the candidate asks whether it
+    would be elected, so that one that could not be does not disturb voters that have a leader.
     """
 
-    term: int
-    candidate: int
-    last_epoch: int
-    end_offset: int
+    term: Int64
+    candidate: Int64
+    last_epoch: Int64
+    end_offset: Int64
     is_pre_vote: bool = False
 
 
 class VoteAnswered(Message, frozen=True, tag="VoteAnswered"):
     """The answer to `RequestVote`."""
 
-    term: int
+    term: Int64
     """The voter's own term, which may be newer than the candidate's."""
 
-    voter: int
-    incarnation: int
-    asked_term: int
+    voter: Int64
+    incarnation: Int64
+    asked_term: Int64
     is_pre_vote: bool
     is_granted: bool
     is_whole: bool = True
@@ -38,30 +39,30 @@ class VoteAnswered(Message, frozen=True, tag="VoteAnswered"):
 
 
 QuorumMessage: TypeAlias = RequestVote | VoteAnswered | Push | PushAnswered
-"""What travels between members; it may be lost, come late, twice and in any order."""
+"""What travels between voters; a message may be lost, come late, twice and in any order."""
 
 
 class SendTo(Message, frozen=True, tag=True):
-    """Tell another member something."""
+    """Send a message to another voter."""
 
     node_id: int
     message: QuorumMessage
 
 
 class Elected(Message, frozen=True, tag=True):
-    """This member leads from now on. Nothing that it says counts before an entry of its own term is committed."""
+    """This voter leads from now on. Nothing that it says counts before an entry of its own term is committed."""
 
     term: int
 
 
 class Deposed(Message, frozen=True, tag=True):
-    """This member leads no longer; what it proposed and was not committed may or may not come to be."""
+    """This voter no longer leads; what it proposed and was not committed may or may not be committed yet."""
 
     term: int
 
 
 class Committed(Message, frozen=True, tag=True):
-    """Everything before an offset is there for good."""
+    """Everything before an offset is committed."""
 
     offset: int
 

@@ -1,4 +1,4 @@
-"""The leader's side of the quorum's log, for one term."""
+"""The leader of the quorum in one term: replication to the voters, commits, and the check of a majority."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 
-UNKNOWN_LIFE = 0
-"""Lives of voters are counted from one; one that is not known yet says so when it is pushed to."""
+UNKNOWN_INCARNATION = 0
+"""Incarnations of voters are counted from one; a voter whose incarnation is unknown tells it when it answers a push."""
 
 _NEVER = -(2**62)
 
 
 class QuorumLeader:
-    """Replicates the log to the other voters in one term, and knows what a majority has and who is in touch.
+    """Replicates the log to the other voters in one term, and knows what a majority has and which voters are in touch.
 
-    Owns: what is known of the followers, and when each was last sent something that it answered. The log is the
-    member's, and appended to by it alone. Persists: nothing. An entry is committed once a majority has it on stable
-    storage, and only behind an entry of this very term: those of older terms may be had by a majority and be replaced
-    all the same (Raft, 5.4.2). After a restart: there is no leader of this term.
+    Owns: the progress of the followers, and when each was last sent something that it answered. The log is the voter's,
+    which alone appends to it. Persists: nothing. An entry is committed once a majority has it on stable storage, and
+    only together with an entry of this very term: entries of older terms may be on a majority and be replaced all the
+    same (Raft, 5.4.2). After a restart: there is no leader of this term.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class QuorumLeader:
         term: int,
         log: PartitionLog,
         *,
-        lives: Mapping[int, int],
+        incarnations: Mapping[int, int],
         config: QuorumConfig,
         now_ms: int,
     ) -> None:
@@ -49,8 +49,8 @@ class QuorumLeader:
         self._config = config
         self._elected_ms = now_ms
         self._pushes = Pushes(partition, node_id, term, log, config.replication)
-        self._lives = {voter: lives.get(voter, UNKNOWN_LIFE) for voter in self._followers}
-        self._pushes.push_to(self._followers, self._lives, now_ms)
+        self._incarnations = {voter: incarnations.get(voter, UNKNOWN_INCARNATION) for voter in self._followers}
+        self._pushes.push_to(self._followers, self._incarnations, now_ms)
         self._sent: dict[int, tuple[int, int]] = {}
         self._answered_ms = dict.fromkeys(self._followers, _NEVER)
 
@@ -60,7 +60,7 @@ class QuorumLeader:
         return self._log.high_watermark > self.first_offset
 
     def holds(self, now_ms: int) -> bool:
-        """Whether surely no other member has been elected."""
+        """Whether it is certain that no other voter has been elected."""
         return now_ms < self._in_touch_ms(now_ms) + self._config.controller_quorum_lease_ms
 
     def is_alone(self, now_ms: int) -> bool:
@@ -69,20 +69,20 @@ class QuorumLeader:
         return now_ms - since_ms >= self._config.controller_quorum_election_timeout_ms
 
     def _in_touch_ms(self, now_ms: int) -> int:
-        """When the leader sent what a majority, itself included, has answered since."""
+        """When the leader sent the last message that a majority, itself included, has answered."""
         return sorted([now_ms, *self._answered_ms.values()], reverse=True)[self._majority - 1]
 
     def answered(self, event: PushAnswered, now_ms: int) -> None:
         """Take a follower's answer in this term."""
-        if event.error_code is ErrorCode.FENCED_LEADER_EPOCH or event.follower not in self._lives:
-            # It answers what an earlier leadership of this node has sent, whose pushes were numbered likewise.
+        if event.error_code is ErrorCode.FENCED_LEADER_EPOCH or event.follower not in self._incarnations:
+            # It answers a push of an earlier leadership of this node, whose pushes were numbered in the same way.
             return
         push_id, sent_ms = self._sent.get(event.follower, (-1, _NEVER))
         if event.push_id == push_id:
             self._answered_ms[event.follower] = max(sent_ms, self._answered_ms[event.follower])
-        if event.incarnation > self._lives[event.follower]:
-            self._lives[event.follower] = event.incarnation
-            self._pushes.push_to(self._followers, self._lives, now_ms)
+        if event.incarnation > self._incarnations[event.follower]:
+            self._incarnations[event.follower] = event.incarnation
+            self._pushes.push_to(self._followers, self._incarnations, now_ms)
         else:
             self._pushes.answered(event, now_ms)
         self.advance()
@@ -117,7 +117,7 @@ class QuorumLeader:
         return min(alone_ms, self._pushes.next_due_ms(self._config.controller_quorum_heartbeat_interval_ms))
 
     def tick(self, now_ms: int) -> None:
-        """Take for lost what was not answered, and let no follower wait for long without hearing something."""
+        """Give up pushes that were not answered, and let no follower wait for long without hearing something."""
         self._pushes.let_go()
         self._pushes.take_for_lost(now_ms)
         self._pushes.remind(now_ms, self._config.controller_quorum_heartbeat_interval_ms)

@@ -1,15 +1,14 @@
-"""A voter of the quorum that keeps the metadata log: Raft, over a partition's log."""
+"""A voter of the Raft quorum over the metadata log, which is a partition's log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import msgspec
 
-from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Appended, Flush, Origin, PartitionLog
+from eagleray.broker.metadata.nodes import NO_NODE
 from eagleray.broker.quorum import voting
 from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.quorum.election_state import ElectionState
@@ -23,57 +22,39 @@ from eagleray.broker.quorum.events import (
     SendTo,
     VoteAnswered,
 )
+from eagleray.broker.quorum.follower import VoterFollower
 from eagleray.broker.quorum.leading import QuorumLeader
+from eagleray.broker.quorum.ports import Ports, Proposal
 from eagleray.broker.quorum.states import VoterState
 from eagleray.broker.quorum.votes import Votes
 from eagleray.broker.replication.events import Push, PushAnswered
-from eagleray.broker.replication.follower import ReplicationFollower
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, build_batch, split_batches
 
 _LONG_AGO = -(2**62)
 
 
-class Ports(NamedTuple):
-    """What a member needs of the world."""
-
-    persist: Callable[[ElectionState], None]
-    """Has the state on stable storage when it returns; where it cannot, it raises, and the member must not go on."""
-
-    chance: Callable[[], float]
-    """Gives numbers from 0 to 1, so that voters do not all start an election at the same moment."""
-
-    time_of_day_ms: Callable[[], int]
-    """For the log, and to tell lives apart. All else takes a clock that never goes back, given with each call."""
-
-
-class Proposal(NamedTuple):
-    """What became of a proposal: where it ends in the log, once it is committed; None where this member leads not."""
-
-    end_offset: int | None
-    effects: list[QuorumEffect]
-
-
 class QuorumMember:
-    """One of a fixed set of voters, of which a majority keeps the log and chooses who appends to it.
+    """One of a fixed set of voters, of which a majority keeps the log and elects the one that appends to it.
 
     Owns: the log, alone; the election state; whom it follows, or what it knows of its followers. The term of an entry
     is its leader epoch in the log.
-    Persists: the election state, before anything is said that rests on it; entries, before it acknowledges or counts
+    Persists: the election state, before it says anything that rests on it; entries, before it acknowledges or counts
     them.
-    Promises: one leader a term; what is committed stays, and is the same everywhere; while `holds` is true, there is
-    no other member of which it is, whatever the clocks' speeds within the allowance. A voter that has heard from a
-    leader lately grants no vote, and a candidate asks first whether it would be elected, so one that was cut off
-    does not disturb the others when it is back. A leader that hears from no majority for an election timeout steps
-    down. A voter that has to drop its log, because the leader's begins behind it, or whose disk is a new one, has no
-    vote of its own until it has caught up: it counts only where all vote alike.
-    On failure of a disk: what it raises ends this life of the member; a log that is no longer online has to, too.
-    After a restart: it follows, with what the election state and the log say, and grants no vote for an election
-    timeout, for its last life may have heard from a leader. A single voter leads at once.
+    Promises: one leader a term; what is committed stays, and is the same everywhere; while `holds` is true on one
+    voter, it is true on no other, whatever the clocks' speeds within the allowance. Votes: a voter that has lately
+    heard from a leader grants none, and a candidate first asks for pre-votes. A leader that hears from no majority for
+    an election timeout steps down. A voter with a new disk, or one that has to drop its log because the leader's begins
+    behind it, counts only where all vote alike, until it has caught up (ADR 16).
+    On failure of a disk: the exception ends this incarnation of the voter; a log that went offline has to end it, too.
+    After a restart: it follows, with the election state and the log that it finds, and grants no vote for an election
+    timeout, because its last incarnation may have heard from a leader. A single voter leads at once. One with an empty
+    log stands for no election, unless `may_begin` says that it is the first of a new cluster.
     """
 
     leader_type = QuorumLeader
-    follower_type = ReplicationFollower
+    follower_type = VoterFollower
 
     def __init__(
         self,
@@ -85,21 +66,23 @@ class QuorumMember:
         election: ElectionState,
         ports: Ports,
         config: QuorumConfig,
+        may_begin: bool,
         now_ms: int,
     ) -> None:
         assert node_id in voters, f"node {node_id} is none of the voters {voters}"
         assert log.config.flush is Flush.COMMIT, "what is acknowledged has to be on stable storage"
         self.leader = NO_NODE
-        """Who leads, as far as this member knows."""
+        """The leader, as far as this voter knows."""
         self.log = log
         self._partition = partition
         self._node_id = node_id
         self._voters = tuple(voters)
         self._ports = ports
         self._config = config
+        self._may_begin = may_begin
         self._leading: QuorumLeader | None = None
         self._votes: Votes | None = None
-        # A member that has never been in a term has never heard from a leader either, and a new quorum need not wait.
+        # A voter that has never been in a term has never heard from a leader either, so a new quorum need not wait.
         is_new = election.term == 0 and log.epochs.latest_epoch < 0
         self._heard_ms = _LONG_AGO if is_new else now_ms
         self._election_due_ms = now_ms + self._wait_ms(0 if is_new else 1)
@@ -107,13 +90,16 @@ class QuorumMember:
         self._election = msgspec.structs.replace(
             election,
             term=max(election.term, log.epochs.latest_epoch),
-            # At least the clock, so that one with a new disk is not taken for one that has the old one.
+            # At least the clock, so that a voter with a new disk is not taken for its incarnation with the old one.
             incarnation=max(election.incarnation + 1, ports.time_of_day_ms()),
+            is_whole=election.is_whole and log.log_end_offset >= election.committed,
+            sequence=election.sequence + 1,
         )
         ports.persist(self._election)
-        # What the last life wrote and did not flush counts for nothing until it is.
+        # What the last incarnation wrote and did not flush does not count until it is flushed.
         log.flush()
         self._follower = self.follower_type(partition, node_id, self._election.incarnation, log)
+        self._follower.keeps_before = election.committed
         self._follower.follow(self.term)
         self._told_offset = log.high_watermark
 
@@ -126,12 +112,12 @@ class QuorumMember:
 
     @property
     def committed_offset(self) -> int:
-        """Everything before it is there for good."""
+        """Everything before this offset is committed."""
         return self.log.high_watermark
 
     @property
     def state(self) -> VoterState:
-        """What this member is to its quorum now."""
+        """The state of this voter in its quorum."""
         if self._leading is not None:
             return VoterState.LEADER
         if self._votes is None:
@@ -139,25 +125,35 @@ class QuorumMember:
         return VoterState.PROSPECTIVE if self._votes.is_pre_vote else VoterState.CANDIDATE
 
     @property
+    def may_stand(self) -> bool:
+        """Whether this voter may be elected: it has a log with all that it knows to be committed, or begins a new one.
+
+        An empty log that was not empty before would win where all voters have lost theirs, and rule over nothing.
+        """
+        if self.log.log_end_offset < self._election.committed:
+            return False
+        return self._may_begin or self.log.log_end_offset > self.log.log_start_offset
+
+    @property
     def is_leader(self) -> bool:
-        """Whether this member was elected in its term, and has not stepped down."""
+        """Whether this voter was elected in its term, and has not stepped down."""
         return self._leading is not None
 
     @property
     def is_settled(self) -> bool:
-        """Whether this member leads and has everything committed that any leader before it has."""
+        """Whether this voter leads, and has committed everything that any leader before it has committed."""
         return self._leading is not None and self._leading.is_settled
 
     def holds(self, now_ms: int) -> bool:
-        """Whether this member leads and surely no other does; a leader answers nothing while this is False."""
+        """Whether this voter leads and no other can; a leader answers nothing while this is False."""
         return self._leading is not None and self._leading.holds(now_ms)
 
     # What happens to it
 
     def propose(self, values: Sequence[bytes], now_ms: int) -> Proposal:
-        """Append records, as one batch, all or none; they are there for good once `Committed` reaches their end.
+        """Append records, as one batch, all or none; they are committed once `Committed` reaches their end.
 
-        LogWriteFailed: nothing was appended. LogOffline: it may have been, and this life of the member is over.
+        LogWriteFailed: nothing was appended. LogOffline: it may have been, and this incarnation of the voter is over.
         """
         if self._leading is None:
             return Proposal(None, [])
@@ -165,7 +161,7 @@ class QuorumMember:
         return Proposal(end_offset, self._advanced(now_ms))
 
     def receive(self, message: QuorumMessage, now_ms: int) -> list[QuorumEffect]:
-        """Take what another member says."""
+        """Handle a message of another voter."""
         match message:
             case RequestVote():
                 return self._on_request_vote(message, now_ms)
@@ -178,13 +174,15 @@ class QuorumMember:
 
     @property
     def next_due_ms(self) -> int:
-        """When time changes something here, and `tick` is to be called."""
-        return self._election_due_ms if self._leading is None else self._leading.next_due_ms
+        """When `tick` is to be called, because time changes something here."""
+        if self._leading is not None:
+            return self._leading.next_due_ms
+        return self._election_due_ms if self.may_stand else NEVER_MS
 
     def tick(self, now_ms: int) -> list[QuorumEffect]:
-        """Take note of the time: push, start an election, or step down."""
+        """Push, start an election, or step down, as the time demands."""
         if self._leading is None:
-            return self._start_election(now_ms) if now_ms >= self._election_due_ms else []
+            return self._start_election(now_ms) if self.may_stand and now_ms >= self._election_due_ms else []
         if self._leading.is_alone(now_ms):
             return self._step_down(now_ms)
         self._leading.tick(now_ms)
@@ -202,7 +200,7 @@ class QuorumMember:
         if ask.candidate not in self._voters:
             return []
         if self._has_recent_leader(now_ms):
-            # A newer term is not taken over either: it would end that of a leader who is well.
+            # Nor is the newer term taken over: that would end the term of a leader that is alive.
             return [self._vote(ask, is_granted=False)]
         effects: list[QuorumEffect] = []
         is_granted = voting.is_up_to_date(ask, self.log) and self._is_free_for(ask)
@@ -214,7 +212,6 @@ class QuorumMember:
         return [*effects, self._vote(ask, is_granted=is_granted)]
 
     def _has_recent_leader(self, now_ms: int) -> bool:
-        """Whether there is a leader, as far as this member knows, that may believe that no other was elected."""
         timeout_ms = self._config.controller_quorum_election_timeout_ms
         return self.is_leader or voting.has_recent_leader(self._heard_ms, now_ms, timeout_ms)
 
@@ -235,7 +232,6 @@ class QuorumMember:
     # Elections
 
     def _start_election(self, now_ms: int) -> list[QuorumEffect]:
-        """Ask the voters whether they would vote for this member; a single voter knows."""
         self._election_due_ms = now_ms + self._wait_ms(0.5, 0.5)
         self.leader = NO_NODE
         return self._ask(self.term + 1, now_ms, is_pre_vote=True)
@@ -270,7 +266,7 @@ class QuorumMember:
         assert votes.term == self.term
         if not self._election.is_whole:
             # Each voter that has something has found that this member has as much.
-            self._keep(is_whole=True)
+            self._keep(msgspec.structs.replace(self._election, is_whole=True))
         self.leader = self._node_id
         self._leading = self.leader_type(
             self._partition,
@@ -278,11 +274,11 @@ class QuorumMember:
             self._voters,
             self.term,
             self.log,
-            lives=votes.granted,
+            incarnations=votes.granted,
             config=self._config,
             now_ms=now_ms,
         )
-        # Nothing counts before an entry of this term does, so there has to be one.
+        # Nothing counts before an entry of this term is committed, so there has to be one.
         self._append([None])
         return [Elected(self.term), *self._advanced(now_ms)]
 
@@ -305,7 +301,6 @@ class QuorumMember:
         return self._advanced(now_ms)
 
     def _advanced(self, now_ms: int) -> list[QuorumEffect]:
-        """Push what there is, after committing what can be, so that one push tells both."""
         assert self._leading is not None
         self._leading.advance()
         return [*self._committed(), *self._leading.due(now_ms)]
@@ -314,10 +309,13 @@ class QuorumMember:
         if self.log.high_watermark <= self._told_offset:
             return []
         self._told_offset = self.log.high_watermark
+        if self._told_offset > self._election.committed:
+            self._keep(msgspec.structs.replace(self._election, committed=self._told_offset))
+            self._follower.keeps_before = self._told_offset
         return [Committed(self._told_offset)]
 
     def _step_down(self, now_ms: int) -> list[QuorumEffect]:
-        """Stop leading in this term, for good, and wait as a member does that has just heard from a leader."""
+        """Stop leading in this term, for good, and wait like a voter that has just heard from a leader."""
         assert self._leading is not None
         self._leading, self.leader = None, NO_NODE
         self._rest(now_ms)
@@ -343,37 +341,39 @@ class QuorumMember:
         return [*effects, *self._committed(), SendTo(push.leader, answer)]
 
     def _is_silent_to(self, push: Push, now_ms: int) -> bool:
-        """Whether a member that may have forgotten whom it elected does not answer a leader that it knows nothing of.
+        """Whether a voter that may have forgotten its vote does not answer a leader that it knows nothing of.
 
-        The leader may be one that was replaced with this very member's help, and would go on with its help as well.
-        Without, it steps down before this member speaks.
+        This very voter may have helped to replace that leader, and with its answers the leader would go on. Without
+        them it steps down before this voter speaks.
         """
         if self._election.is_whole or now_ms >= self._speak_ms:
             return False
         return (push.leader_epoch, push.leader) != (self.term, self._election.voted_for)
 
     def _drops_its_log(self, push: Push) -> bool:
-        """Whether a push will have the log begin anew, and there is something in it that others may rely on."""
+        """Whether a push makes the log begin anew, though it has entries that others may rely on."""
         has_something = self.log.log_start_offset < self.log.log_end_offset
         return push.begins_anew and push.base_offset > self._follower.agreed_offset and has_something
 
     def _note_whole(self, push: Push, *, is_whole: bool) -> None:
         is_for_us = push.leader_epoch == self.term and push.incarnation == self._election.incarnation
         if is_for_us and self._election.is_whole is not is_whole:
-            self._keep(is_whole=is_whole)
+            self._keep(msgspec.structs.replace(self._election, is_whole=is_whole))
 
     def _has_caught_up(self, push: Push) -> bool:
         """Whether the log has all that was committed when the push was made, an entry of the leader's term included.
 
-        By then it has again whatever this member has acknowledged and others have relied on.
+        By then it again has whatever this voter acknowledged and others relied on.
         """
         committed = push.high_watermark
+        if self.log.log_end_offset < self._election.committed:
+            return False
         return self.committed_offset >= committed and self.log.epochs.epoch_at(committed - 1) == push.leader_epoch
 
     # Terms and time
 
     def _enter(self, term: int, voted_for: int = NO_NODE) -> list[QuorumEffect]:
-        """Be in a term, and have voted in it where that is said. The leader of an older one leads no more."""
+        """Enter a term, and vote in it where a candidate is given. The leader of an older term leads no more."""
         if term == self.term and voted_for in (NO_NODE, self._election.voted_for):
             return []
         assert term >= self.term, f"a term fell from {self.term} to {term}"
@@ -381,21 +381,19 @@ class QuorumMember:
         if term > self.term:
             deposed = [] if self._leading is None else [Deposed(self.term)]
             self._leading, self._votes, self.leader = None, None, NO_NODE
-        self._keep(term=term, voted_for=voted_for)
+        self._keep(msgspec.structs.replace(self._election, term=term, voted_for=voted_for))
         self._follower.follow(term)
         return deposed
 
-    def _keep(self, **changes: Any) -> None:  # noqa: ANN401 - fields of ElectionState
-        election = msgspec.structs.replace(self._election, **changes)
+    def _keep(self, election: ElectionState) -> None:
+        election = msgspec.structs.replace(election, sequence=self._election.sequence + 1)
         self._ports.persist(election)
         self._election = election
 
     def _rest(self, now_ms: int) -> None:
-        """Do not start an election for a while."""
         self._election_due_ms = now_ms + self._wait_ms(1)
 
     def _wait_ms(self, least: float, span: float = 1.0) -> int:
-        """Some time, in election timeouts; a single voter does not wait."""
         if len(self._voters) == 1:
             return 0
         return int(self._config.controller_quorum_election_timeout_ms * (least + span * self._ports.chance()))

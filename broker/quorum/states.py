@@ -1,4 +1,4 @@
-"""What a voter is to its quorum, and what it may become; the words are those of KRaft.
+"""The states of a voter and what may follow on each; the words are KRaft's.
 
 `VALID_PREVIOUS` holds from one event to the next, in a quorum of several voters. A single voter goes from follower to
 leader at once. docs/states.md has the drawing.
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class VoterState(enum.Enum):
-    """What a voter is to its quorum."""
+    """The state of a voter in its quorum."""
 
     FOLLOWER = "Follower"
     """It follows a leader, or waits until an election timeout has passed."""

@@ -1,4 +1,4 @@
-"""The rules by which a voter grants its vote, beside that it votes once a term."""
+"""The rules by which a voter grants its vote, besides that it votes once in a term."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def is_up_to_date(candidate: RequestVote, log: PartitionLog) -> bool:
 
 
 def has_recent_leader(heard_ms: int, now_ms: int, election_timeout_ms: int) -> bool:
-    """Whether a voter has heard from a leader so lately that the leader may believe in its lease (Raft, 4.2.3)."""
+    """Whether a voter has heard from a leader so recently that the leader may still hold its lease (Raft, 4.2.3)."""
     return now_ms - heard_ms < election_timeout_ms

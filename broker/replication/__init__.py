@@ -1,1 +1,3 @@
-"""Replication: what leaders push, what followers keep, and what the controller decides about both."""
+"""Replication of a partition: the leader pushes, the followers append, and the high watermark and the ISR follow from
+it.
+"""

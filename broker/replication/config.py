@@ -24,7 +24,6 @@ class ReplicationConfig(msgspec.Struct, frozen=True, kw_only=True):
         Setting(
             "How long a follower may go without having caught up with its leader before the leader has it taken out of "
             "the in-sync replicas.",
-            unit="ms",
             least=1,
             kafka="30000",
         ),
@@ -35,7 +34,6 @@ class ReplicationConfig(msgspec.Struct, frozen=True, kw_only=True):
         Setting(
             "The most that a leader sends a follower of one partition at once; a single batch that is larger goes "
             "alone.",
-            unit="bytes",
             least=1,
             kafka=NOT_IN_KAFKA,
         ),
@@ -46,7 +44,6 @@ class ReplicationConfig(msgspec.Struct, frozen=True, kw_only=True):
         Setting(
             "How long a leader waits for the answer of a follower, or of the controller to a change of the in-sync "
             "replicas, before it sends the same again.",
-            unit="ms",
             least=1,
             kafka=NOT_IN_KAFKA,
         ),
@@ -57,7 +54,6 @@ class ReplicationConfig(msgspec.Struct, frozen=True, kw_only=True):
         Setting(
             "How long the controller waits for a heartbeat of a node before it takes the node for dead and gives its "
             "partitions to other leaders.",
-            unit="ms",
             least=1,
             kafka="9000",
         ),
@@ -67,7 +63,6 @@ class ReplicationConfig(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Setting(
             "How often a node sends the controller a heartbeat.",
-            unit="ms",
             least=1,
             also="less than `leader.lease.ms`",
             kafka="2000",
@@ -79,7 +74,6 @@ class ReplicationConfig(msgspec.Struct, frozen=True, kw_only=True):
         Setting(
             "How long after its last answered heartbeat a leader may acknowledge writes. It has to end before the "
             "controller, whose clock may run faster, elects another leader.",
-            unit="ms",
             least=1,
             also="at most nine elevenths of `broker.session.timeout.ms`",
             kafka=NOT_IN_KAFKA,
@@ -88,7 +82,7 @@ class ReplicationConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def longest_lease_elsewhere_ms(self) -> int:
-        """After how long, by this clock, a lease has ended that was given by now, whichever clock is faster."""
+        """How long, by this clock, any lease may still last that was given until now, whichever clock is faster."""
         return -(-self.leader_lease_ms * (100 + LARGEST_DRIFT_PERCENT) // (100 - LARGEST_DRIFT_PERCENT))
 
     def __post_init__(self) -> None:

@@ -1,8 +1,7 @@
-"""Up to where two logs agree, found by their leader epochs alone.
+"""Up to where two logs agree, found by their leader epochs (KIP-101, KIP-279).
 
-One leader at most writes in an epoch, and it writes each offset once. So where two logs have an epoch in common, they
-agree up to the end of the shorter one's part of it; and the newest epoch that they have in common decides (KIP-101,
-KIP-279).
+At most one leader writes in an epoch, and it writes each offset once. So where two logs have an epoch in common, they
+agree up to the end of the shorter one's part of it; the newest common epoch decides.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from eagleray.broker.replication.events import EPOCHS_TOLD, NO_LEADER_EPOCH, Epo
 
 
 def told_epochs(log: PartitionLog) -> tuple[EpochBegun, ...]:
-    """What a follower tells of its log: the newest epochs in it, ascending."""
+    """Return what a follower reports of its log: the newest leader epochs in it, ascending."""
     return tuple(EpochBegun(start.epoch, start.start_offset) for start in [*log.epochs][-EPOCHS_TOLD:])
 
 
 class Agreement(NamedTuple):
-    """Up to where two logs agree, and the epoch of the entry before, as far as that is known."""
+    """Up to where two logs agree, and the leader epoch of the entry before, as far as that is known."""
 
     offset: int
     epoch: int = NO_LEADER_EPOCH
 
 
 def find_agreement(log: PartitionLog, other: PushAnswered) -> Agreement | None:
-    """Return up to where a leader's log agrees with what a follower has told of its own.
+    """Return up to where a leader's log agrees with the one that a follower has reported.
 
-    Nothing can differ before the beginning of the follower's log, so it agrees at least up to there. None where the
-    leader cannot go on from what they share, because its own log begins behind that, or ends before it.
+    Nothing can differ before the start of the follower's log, so they agree at least up to there. None where the leader
+    cannot push from there, because its own log starts behind that offset, or ends before it.
     """
     found = _newest_shared(log, other) or Agreement(other.start_offset)
     agreement = max(found, Agreement(other.start_offset))
@@ -39,7 +38,7 @@ def find_agreement(log: PartitionLog, other: PushAnswered) -> Agreement | None:
 def _newest_shared(log: PartitionLog, other: PushAnswered) -> Agreement | None:
     end_offset = other.end_offset
     for begun in reversed(other.epochs):
-        # What was deleted here has left no epoch behind, and its records cannot be compared any more.
+        # What was deleted here has left no epoch behind, and its records can no longer be compared.
         if begun.epoch in log.epochs:
             ours = log.end_of_epoch(begun.epoch)
             return Agreement(min(ours.end_offset, end_offset), begun.epoch)

@@ -1,4 +1,4 @@
-"""What replicas of a partition, and the controller, tell each other."""
+"""The messages between the replicas of a partition, and between them and the controller."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, TypeAlias
 import msgspec
 
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.limits import Int32, Int64
 from eagleray.broker.messages import Message
 from eagleray.broker.runtime.waiters import Payload
 from eagleray.protocol.errors import ErrorCode
@@ -28,24 +29,24 @@ class Push(Message, frozen=True, tag="Push"):
     """
 
     partition: TopicPartition
-    leader: int
-    leader_epoch: int
-    push_id: int
-    incarnation: int
-    """The life of the follower that it is meant for: what it asks of one that has little would ruin another."""
+    leader: Int64
+    leader_epoch: Int32
+    push_id: Int64
+    incarnation: Int64
+    """The incarnation of the follower that the push is for: what suits one that has little would ruin another."""
 
-    base_offset: int
+    base_offset: Int64
     """Where the batches begin. The follower's log has to agree with the leader's up to here before it takes them."""
 
-    previous_epoch: int
+    previous_epoch: Int32
     """The epoch of the leader's entry before `base_offset`; -1 where the log begins there, and it is not known."""
 
     records: bytes
-    leader_end_offset: int
-    high_watermark: int
-    log_start_offset: int
+    leader_end_offset: Int64
+    high_watermark: Int64
+    log_start_offset: Int64
     begins_anew: bool = False
-    """Whether the follower has to drop what it has and go on at `base_offset`, because the logs share nothing."""
+    """Whether the follower has to drop its log and go on at `base_offset`, because the logs share nothing."""
 
     producers: bytes = b""
     """For a follower that begins anew: a snapshot of the producers before `base_offset`, whose records it lacks."""
@@ -59,83 +60,83 @@ class SendPush(Message, frozen=True, tag=True):
 
 
 class EpochBegun(Message, frozen=True):
-    """Where in a follower's log an epoch begins."""
+    """Where in a follower's log a leader epoch begins."""
 
-    epoch: int
-    start_offset: int
+    epoch: Int32
+    start_offset: Int64
 
 
 class PushAnswered(Message, frozen=True, tag="PushAnswered"):
     """The answer to `Push`.
 
     NONE: the follower's log agrees with the leader's up to `end_offset`, and is as durable as its settings say.
-    OFFSET_OUT_OF_RANGE: it differs at or before the push; the offsets are where it begins and ends, and `epochs` what
-    it is made of. FENCED_LEADER_EPOCH: the follower knows a newer leader, of `leader_epoch`. STALE_BROKER_EPOCH:
-    the push was meant for another life. KAFKA_STORAGE_ERROR: the disk failed.
+    OFFSET_OUT_OF_RANGE: it differs at or before the push; the offsets are its start and end, and `epochs` its newest
+    leader epochs. FENCED_LEADER_EPOCH: the follower knows a newer leader, of `leader_epoch`. STALE_BROKER_EPOCH: the
+    push was for another incarnation. KAFKA_STORAGE_ERROR: the disk failed.
     """
 
     partition: TopicPartition
-    follower: int
-    incarnation: int
-    """Which life of the follower answers: another life may have lost what this one has."""
+    follower: Int64
+    incarnation: Int64
+    """Which incarnation of the follower answers: another incarnation may have lost what this one has."""
 
-    push_id: int
-    leader_epoch: int
+    push_id: Int64
+    leader_epoch: Int32
     error_code: ErrorCode
-    end_offset: int = NO_OFFSET
-    start_offset: int = NO_OFFSET
+    end_offset: Int64 = NO_OFFSET
+    start_offset: Int64 = NO_OFFSET
     epochs: tuple[EpochBegun, ...] = ()
 
 
-# Between a leader and those who wait for it.
+# Between a leader and the roles that wait for it.
 
 
 class Replicated(msgspec.Struct, Generic[Payload], frozen=True):
-    """What something waited for has happened, or will not as far as is known: the end of `ReplicationLeader.wait`.
+    """What a payload waited for has happened, or its outcome is unknown: the end of `ReplicationLeader.wait`.
 
     An error leaves the outcome open: the records are in the leader's log, and may be replicated yet.
     """
 
     partition: TopicPartition
     payload: Payload
-    """What waited, as `wait` was given it; it is given back once."""
+    """What was given to `wait`; it is given back once."""
 
     error_code: ErrorCode
 
 
 class Resigned(Message, frozen=True, tag="Resigned"):
-    """A leader has stopped for good, at this epoch; it acknowledges nothing any more."""
+    """A leader has stopped for good at this epoch, and no longer acknowledges anything."""
 
     partition: TopicPartition
-    leader_epoch: int
+    leader_epoch: Int32
 
 
 # Between leaders, or their nodes, and the controller.
 
 
 class InSyncReplica(Message, frozen=True):
-    """A replica that is to be in the in-sync set, in the life in which its leader knows it."""
+    """A replica that the leader proposes for the ISR, in the incarnation in which the leader knows it."""
 
-    node_id: int
-    incarnation: int
+    node_id: Int64
+    incarnation: Int64
 
 
 class ProposeIsr(Message, frozen=True, tag="ProposeIsr"):
-    """A leader wants another in-sync set; answered by `IsrAnswered`. Asking again changes nothing."""
+    """A leader proposes another ISR (AlterPartition in Kafka); answered by `IsrAnswered`, and safe to repeat."""
 
     partition: TopicPartition
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    """The state that the proposal is about; once the partition is beyond it, the proposal is void."""
+    leader: Int64
+    leader_epoch: Int32
+    partition_epoch: Int32
+    """The partition epoch that the proposal rests on; once the partition is beyond it, the proposal is void."""
 
     isr: tuple[InSyncReplica, ...]
 
 
 class IsrAnswered(Message, frozen=True, tag="IsrAnswered"):
-    """The answer to `ProposeIsr`: what became of it, and the state of the partition by now.
+    """The answer to `ProposeIsr`: its outcome, and the state of the partition by now.
 
-    NONE: the partition is as proposed. INVALID_UPDATE_VERSION: the state had changed before, and is this.
+    NONE: the partition is as proposed. INVALID_UPDATE_VERSION: the partition had changed before, to this state.
     FENCED_LEADER_EPOCH: another node leads. INELIGIBLE_REPLICA and INVALID_REQUEST: never in this state.
     """
 
@@ -151,19 +152,21 @@ class IsrAnswered(Message, frozen=True, tag="IsrAnswered"):
 class BrokerHeartbeat(Message, frozen=True, tag="Heartbeat"):
     """A node is alive; answered by `BrokerHeartbeatAnswered`."""
 
-    node_id: int
-    incarnation: int
-    sent_ms: int
+    node_id: Int64
+    incarnation: Int64
+    sent_ms: Int64
     """By the node's own clock; the answer gives it back."""
 
     resigned: tuple[Resigned, ...] = ()
-    """Partitions that the node has stopped leading without being told of another leader; repeated until it is."""
+    """Partitions that the node has stopped leading without having learned of another leader; repeated until it has."""
 
 
 class BrokerHeartbeatAnswered(Message, frozen=True, tag="HeartbeatAnswered"):
-    """The answer to `BrokerHeartbeat`: the node may lead until its lease ends, once it knows the metadata's version.
+    """The answer to `BrokerHeartbeat`: the node may lead until its lease ends, once it knows that version of the
+    metadata.
 
-    STALE_BROKER_EPOCH: the controller does not know this life of the node, or has given it up: it has to register.
+    STALE_BROKER_EPOCH: the controller does not know this incarnation of the node, or has fenced it: the node has to
+    register.
     """
 
     node_id: int
@@ -172,7 +175,7 @@ class BrokerHeartbeatAnswered(Message, frozen=True, tag="HeartbeatAnswered"):
     error_code: ErrorCode
     metadata_version: int = -1
     resign: tuple[Resigned, ...] = ()
-    """Partitions that the node is asked to hand over, by resigning."""
+    """Partitions of which the node is asked to resign the leadership."""
 
 
 LeaderEffect: TypeAlias = SendPush | Replicated[Any] | ProposeIsr | Resigned

@@ -1,28 +1,30 @@
-"""The follower's side of one partition."""
+"""The follower of one partition: it appends what the leader pushes, and truncates what the leader does not have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Appended, Flush, LogError, PartitionLog
 from eagleray.broker.replication.divergence import told_epochs
 from eagleray.broker.replication.events import NO_LEADER_EPOCH, NO_OFFSET, Push, PushAnswered
-from eagleray.protocol.errors import ErrorCode, ProtocolError
-from eagleray.protocol.records import RecordBatch, split_batches
+from eagleray.protocol.errors import CorruptRecord, ErrorCode, ProtocolError
+from eagleray.protocol.records import RecordBatch, check_counts, split_batches
 
 
 class ReplicationFollower:
     """Keeps its log equal to the leader's, for one leader epoch after the other.
 
     Owns: which epoch it follows, and up to where its log is known to agree with that leader's; the log is its node's.
-    Persists: every batch before it answers, as durably as the log's settings say. It takes nothing from leaders of
-    older epochs, and nothing behind an entry that differs. What the leader turns out not to have is cut off, but only
-    when the leader has shown that it does not have it. Its high watermark is never beyond what agrees. Pushes may
-    come late, twice and in any order. What is damaged is refused with CORRUPT_MESSAGE. On failure of the disk:
-    KAFKA_STORAGE_ERROR, and it is unknown what the log has; where the log went offline, its node gives this life of
-    the replica up. After a restart: it knows nothing of agreement, and has to be told by the controller which epoch to
-    follow before it takes anything.
+    Persists: every batch before it answers, as durably as the log's settings say.
+    Promises: it takes nothing from leaders of older epochs, and nothing behind an entry that differs. It truncates only
+    what the leader has shown that it does not have. Its high watermark is never beyond what agrees. Pushes may come
+    late, twice and in any order; damaged ones are refused with CORRUPT_MESSAGE.
+    On failure of the disk: KAFKA_STORAGE_ERROR, and it is unknown what the log has; where the log went offline, the
+    node ends this incarnation of the replica.
+    After a restart: it knows of no agreement, and takes nothing before the controller has told it which epoch to
+    follow.
     """
 
     def __init__(self, partition: TopicPartition, node_id: int, incarnation: int, log: PartitionLog) -> None:
@@ -34,32 +36,35 @@ class ReplicationFollower:
         self._incarnation = incarnation
 
     def follow(self, leader_epoch: int) -> None:
-        """Follow the leader of a newer epoch, of which nothing is known to agree yet."""
+        """Follow the leader of a newer epoch, with which no agreement is known yet."""
         if leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
             self.agreed_offset = NO_OFFSET
 
-    def push(self, push: Push, now_ms: int) -> PushAnswered:
-        """Take a leader's batches, or say why not."""
+    def push(self, push: Push, now_ms: int, *, takes_records: bool = True) -> PushAnswered:
+        """Take a leader's batches, or say why not: a disk that is full takes no records."""
         if not self._is_current(push):
             return self._answer(push, ErrorCode.FENCED_LEADER_EPOCH)
         self.follow(push.leader_epoch)
         if not self._is_meant_for(push):
             return self._answer(push, ErrorCode.STALE_BROKER_EPOCH)
+        if push.records and not takes_records:
+            with suppress(LogError):
+                # What the leader has deleted may be what makes room.
+                self._follow_start(push)
+            return self._answer(push, ErrorCode.KAFKA_STORAGE_ERROR)
         try:
             return self._take(push, now_ms)
         except ProtocolError:
-            # The leader's disk has changed it, or it was changed on its way; nobody gets it from here.
+            # The leader's disk has changed it, or it was changed on its way; no other replica gets it from here.
             return self._answer(push, ErrorCode.CORRUPT_MESSAGE)
         except LogError:
             return self._answer(push, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _is_current(self, push: Push) -> bool:
-        """Whether nobody newer than this leader is known."""
         return push.leader_epoch >= self.leader_epoch
 
     def _is_meant_for(self, push: Push) -> bool:
-        """Whether the leader knew this life of the follower, and not one that had less, or more."""
         return push.incarnation == self._incarnation
 
     def _take(self, push: Push, now_ms: int) -> PushAnswered:
@@ -74,7 +79,6 @@ class ReplicationFollower:
         return self._answer(push, ErrorCode.NONE, self.agreed_offset)
 
     def _agrees_before(self, push: Push, now_ms: int) -> bool:
-        """Whether the log agrees with the leader's up to where the push begins; if so, that is remembered."""
         log, base_offset = self.log, push.base_offset
         if base_offset <= self.agreed_offset:
             return True
@@ -88,7 +92,7 @@ class ReplicationFollower:
     def _agrees_at(self, offset: int, previous_epoch: int) -> bool:
         """Whether the entry before an offset is the leader's, or there is none here that could differ.
 
-        A log without records does not agree: whoever wrote before its start may be unknown to it.
+        A log without records does not agree: it may not know which leader wrote before its start.
         """
         log = self.log
         if offset == log.log_start_offset:
@@ -97,14 +101,15 @@ class ReplicationFollower:
         return is_inside and log.epochs.epoch_at(offset - 1) == previous_epoch
 
     def _append(self, batches: Sequence[RecordBatch], base_offset: int, now_ms: int) -> int:
-        """Append what is new of the batches behind what is there and agrees; return the end of the push."""
         new: list[RecordBatch] = []
         for batch in batches:
+            check_counts(batch.header)
             if not new and self._has(batch):
                 self.agreed_offset = max(self.agreed_offset, batch.header.next_offset)
             else:
                 new.append(batch)
         if new:
+            self._require_epochs(new)
             # The leader has nothing between what agrees and its next batch: it may have compacted that away.
             self._truncate(min(new[0].header.base_offset, self.agreed_offset), now_ms)
             for result in self.log.append_replicated(new, now_ms=now_ms):
@@ -112,8 +117,22 @@ class ReplicationFollower:
             self.agreed_offset = self.log.log_end_offset
         return batches[-1].header.next_offset if batches else base_offset
 
+    def _require_epochs(self, batches: Sequence[RecordBatch]) -> None:
+        """Raise CorruptRecord where the leader's disk has changed an epoch, which no checksum covers: it would make
+        this log differ from the others, and cut what they share.
+        """
+        epoch = NO_LEADER_EPOCH
+        for batch in batches:
+            header = batch.header
+            if not epoch <= header.partition_leader_epoch <= self.leader_epoch:
+                raise CorruptRecord(
+                    f"{self.partition}: the batch at offset {header.base_offset} has the leader epoch "
+                    f"{header.partition_leader_epoch}; expected one from {epoch} to {self.leader_epoch}"
+                )
+            epoch = header.partition_leader_epoch
+
     def _has(self, batch: RecordBatch) -> bool:
-        """Whether the log has a batch already: one leader has written it, so offset and epoch tell."""
+        """Whether the log has a batch already: only one leader writes in an epoch, so offset and epoch identify it."""
         header = batch.header
         if header.next_offset <= self.agreed_offset:
             return True
@@ -121,15 +140,14 @@ class ReplicationFollower:
         return is_there and self.log.epochs.epoch_at(header.last_offset) == header.partition_leader_epoch
 
     def _drop_behind(self, push: Push, now_ms: int) -> None:
-        """Cut off what lies behind the leader's end: it was not written by this leader, who has nothing there.
+        """Truncate what lies behind the leader's end, unless this leader wrote it: then the push is a late one.
 
-        Unless it was: an earlier life of this node has taken it, and the push is late.
+        An earlier incarnation of this node has taken such records from it.
         """
         if self.log.epochs.latest_epoch != push.leader_epoch:
             self._truncate(push.leader_end_offset, now_ms)
 
     def _truncate(self, to_offset: int, now_ms: int) -> None:
-        """Cut off what lies behind and was not written by the leader of this epoch."""
         if to_offset < self.log.log_end_offset:
             self.agreed_offset = min(self.agreed_offset, to_offset)
             if to_offset < self.log.log_start_offset:
@@ -139,9 +157,11 @@ class ReplicationFollower:
                 self.log.truncate(to_offset, now_ms=now_ms)
 
     def _follow_offsets(self, push: Push) -> None:
-        """Move the high watermark and the start of the log after the leader's, as far as the logs agree."""
+        self.log.advance_high_watermark(min(push.high_watermark, self.agreed_offset))
+        self._follow_start(push)
+
+    def _follow_start(self, push: Push) -> None:
         log = self.log
-        log.advance_high_watermark(min(push.high_watermark, self.agreed_offset))
         if push.log_start_offset > log.log_start_offset < log.high_watermark:
             log.delete_records(min(push.log_start_offset, log.high_watermark))
 

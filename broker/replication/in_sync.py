@@ -1,11 +1,11 @@
-"""The in-sync set of a partition, as its leader knows it."""
+"""The in-sync set (ISR) of a partition, as its leader knows it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.events import InSyncReplica, IsrAnswered, ProposeIsr
 
 NO_INCARNATION: Final = -1
@@ -14,13 +14,12 @@ _LONG_AGO_MS: Final = -(2**62)
 
 
 class InSyncSet:
-    """What the controller has confirmed of a partition, and the one change that the leader has proposed to it.
+    """The partition's state as the controller confirmed it, and at most one change that the leader has proposed.
 
-    Owns: the confirmed state at its partition epoch, and the proposal until its fate is known. While a proposal is
-    open, nobody can tell which of the two sets the controller would elect from, so what counts as replicated has to be
-    on the larger one (KIP-497). A proposal is void once the partition epoch has moved, and only then or on the
-    controller's refusal is it taken back: the controller judges it by logged metadata alone, so that what it refused
-    once at a partition epoch it refuses always.
+    Owns: the confirmed state at its partition epoch, and the proposal until its outcome is known. While a proposal is
+    open, the controller may elect from either of the two sets, so what counts as replicated has to be on the larger one
+    (KIP-497). A proposal is withdrawn once the partition epoch has moved, or when the controller refuses it. The
+    controller judges by logged metadata alone, so what it refused once at a partition epoch it always refuses.
     """
 
     def __init__(self, state: PartitionImage) -> None:
@@ -31,7 +30,7 @@ class InSyncSet:
 
     @property
     def maximal(self) -> Collection[int]:
-        """Every replica that the controller may elect by now."""
+        """Every replica that the controller may elect by now (Kafka's maximal ISR)."""
         if self.proposal is None:
             return self.state.isr
         return frozenset((*self.state.isr, *(replica.node_id for replica in self.proposal.isr)))
@@ -51,7 +50,7 @@ class InSyncSet:
         return proposal
 
     def refused(self, event: IsrAnswered, now_ms: int) -> None:
-        """Take the proposal back, if it is this one that the controller has refused."""
+        """Withdraw the proposal, if it is the one that the controller has refused."""
         if self.proposal is not None and event.proposed_at_epoch == self.proposal.partition_epoch:
             self.proposal = None
             self.refused_ms = now_ms
@@ -66,10 +65,10 @@ def is_follower_in_sync(agreed_offset: int, high_watermark: int, epoch_start_off
 
 
 def without_lagging(isr: Iterable[int], lagging: Iterable[int], least: int) -> tuple[int, ...]:
-    """Return the in-sync set without the replicas that lag, given the most lagging first.
+    """Return the ISR without the replicas that lag, of which the most lagging come first.
 
-    It never gets smaller than `least`. A replica that stays although it lags keeps the high watermark where it is, so
-    that whoever is elected from the set has everything that was ever acknowledged.
+    It never gets smaller than `least`. A replica that stays although it lags holds the high watermark back, so that
+    every replica in the set has everything that was ever acknowledged.
     """
     kept = list(isr)
     for node_id in lagging:
@@ -78,6 +77,6 @@ def without_lagging(isr: Iterable[int], lagging: Iterable[int], least: int) -> t
     return tuple(kept)
 
 
-def in_their_lives(isr: Iterable[int], incarnations: dict[int, int]) -> tuple[InSyncReplica, ...]:
-    """Name replicas together with the lives in which the leader knows them; one that is away has none."""
+def in_their_incarnations(isr: Iterable[int], incarnations: dict[int, int]) -> tuple[InSyncReplica, ...]:
+    """Pair replicas with the incarnations in which the leader knows them; a replica that is away has none."""
     return tuple(InSyncReplica(node_id, incarnations.get(node_id, NO_INCARNATION)) for node_id in isr)

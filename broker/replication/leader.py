@@ -1,4 +1,4 @@
-"""The leader's side of one partition."""
+"""The leader's replication of one partition: pushes, high watermark, ISR proposals, and what waits for them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,12 @@ from typing import Final
 
 import msgspec
 
-from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, PartitionLog
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.config import ReplicationConfig
-from eagleray.broker.replication.events import (
-    IsrAnswered,
-    LeaderEffect,
-    ProposeIsr,
-    PushAnswered,
-    Replicated,
-    Resigned,
-)
-from eagleray.broker.replication.in_sync import InSyncSet, in_their_lives, is_follower_in_sync, without_lagging
+from eagleray.broker.replication.events import IsrAnswered, LeaderEffect, ProposeIsr, PushAnswered, Replicated, Resigned
+from eagleray.broker.replication.in_sync import InSyncSet, in_their_incarnations, is_follower_in_sync, without_lagging
 from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.runtime.deadlines import Deadlines
@@ -28,20 +21,20 @@ from eagleray.protocol.errors import ErrorCode
 
 _RESIGNED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 _LOOK_MS: Final = 50
-"""How soon time is looked at again, as long as a follower lacks something, or a producer waits."""
+"""How soon time is checked again, as long as a follower lacks something, or a producer waits."""
 
 
 class ReplicationLeader:
-    """Replicates one partition at one leader epoch, and tells when what was written is safe.
+    """Replicates one partition at one leader epoch, and tells when what was written is replicated.
 
-    Owns: what is known of the followers, the in-sync set as the controller confirmed it with at most one proposal for
-    another, and what waits for the high watermark. The log is its node's, and appended to by others, who then call
-    `appended`. Persists: nothing.
-    The high watermark is the least log end of all whom the controller might elect. It stands still while these are
-    fewer than `min.insync.replicas`. What waits is given back with NONE at the high watermark only while the lease
-    holds. On a newer epoch, be it in metadata, an answer, or the controller's wish: it resigns, gives back everything
-    that waits with an error, as its outcome is unknown, and never acknowledges again. After a restart: there is no
-    leader at this epoch. As long as time could change something it has a deadline, by which `tick` is to be called.
+    Owns: the progress of the followers; the confirmed ISR, with at most one proposal for another; and what waits for
+    the high watermark. The log is its node's; the roles append to it, and then call `appended`.
+    Persists: nothing. The high watermark is the least log end of all replicas that the controller might elect. It
+    stands still while these are fewer than `min.insync.replicas`. What waits is given back with NONE only while the
+    lease holds. On a newer epoch, or when the controller asks for it: it resigns, gives back everything that waits with
+    an error, because the outcome is unknown, and never acknowledges again.
+    After a restart: there is no leader at this epoch. As long as time can change something it has a deadline, by which
+    `tick` is to be called.
     """
 
     def __init__(
@@ -70,7 +63,7 @@ class ReplicationLeader:
         self._config = config
         self._in_sync = InSyncSet(state)
         self.is_alone = state.replicas == (node_id,)
-        """Whether there is no other replica, so that whatever is in the log is replicated."""
+        """Whether there is no other replica, so that everything in the log counts as replicated."""
         self._pushes = Pushes(partition, node_id, state.leader_epoch, log, config)
         self._deadlines: Deadlines[TopicPartition] = Deadlines() if deadlines is None else deadlines
         self._waiters: Waiters[object] = Waiters()
@@ -83,13 +76,15 @@ class ReplicationLeader:
 
     @property
     def knows_high_watermark(self) -> bool:
-        """Whether the high watermark has come as far as any leader before may have told; until then, ask again."""
+        """Whether the high watermark is as far as any earlier leader may have shown it; until then, ask again."""
         return self.log.high_watermark >= self.epoch_start_offset
 
     # What clients ask
 
     def check_append(self, now_ms: int, *, waits_for_all: bool) -> ErrorCode:
         """Tell whether something may be appended now, before it is."""
+        if self.is_alone and self.is_leading:
+            return ErrorCode.NONE
         if not self.may_acknowledge(now_ms):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if waits_for_all and not self._has_enough(now_ms):
@@ -98,7 +93,9 @@ class ReplicationLeader:
 
     def is_replicated(self, end_offset: int, now_ms: int) -> bool:
         """Whether everything before an offset is replicated, and may be told to be."""
-        return self.log.high_watermark >= end_offset and self._is_in_sync and self.may_acknowledge(now_ms)
+        if self.log.high_watermark < end_offset:
+            return False
+        return self.is_leading if self.is_alone else self._is_in_sync and self.may_acknowledge(now_ms)
 
     def wait(self, payload: object, end_offset: int, deadline_ms: int) -> None:
         """Let a payload wait until everything before `end_offset` is replicated; `Replicated` gives it back."""
@@ -106,7 +103,7 @@ class ReplicationLeader:
         self._waiters.add(payload, end_offset, deadline_ms)
 
     def is_start_replicated(self, start_offset: int, now_ms: int) -> bool:
-        """Whether the logs of all who may be elected begin no earlier, and that may be told."""
+        """Whether the logs of all replicas that may be elected start no earlier, and that may be acknowledged."""
         followers = (node_id for node_id in self._in_sync.maximal if node_id != self._node_id)
         have_it = all(self._pushes.acknowledged_start_offset(node_id) >= start_offset for node_id in followers)
         return have_it and self.may_acknowledge(now_ms)
@@ -117,12 +114,12 @@ class ReplicationLeader:
         self._start_waiters.add(payload, start_offset, deadline_ms)
 
     def appended(self, now_ms: int) -> Sequence[LeaderEffect]:
-        """Replicate what was appended, and is as durable here as the log's settings say; or where the log begins."""
+        """Replicate what was appended and is as durable here as the log's settings say, or a new log start offset."""
         if not self.is_leading:
             return []
         advanced = self._advance(now_ms)
         if self.is_alone:
-            # There is nobody to push to.
+            # There is no other replica to push to.
             return advanced
         self._look_by(now_ms + _LOOK_MS)
         return [*advanced, *self._pushes.due(now_ms, tells_high_watermark=False)]
@@ -148,7 +145,7 @@ class ReplicationLeader:
     # What the controller says
 
     def learn(self, state: PartitionImage, incarnations: Mapping[int, int], now_ms: int) -> list[LeaderEffect]:
-        """Take the partition's state, and the lives of the registered nodes, from metadata."""
+        """Take the partition's state, and the incarnations of the registered nodes, from the metadata."""
         if not self.is_leading:
             return []
         if state.leader_epoch > self.leader_epoch:
@@ -185,7 +182,7 @@ class ReplicationLeader:
     # Time
 
     def tick(self, now_ms: int) -> list[LeaderEffect]:
-        """Send again what was lost, give up who lags, and give back what has waited long enough."""
+        """Repeat lost pushes, propose to remove replicas that lag, and give back what has waited long enough."""
         if not self.is_leading:
             return []
         self._pushes.let_go()
@@ -195,7 +192,7 @@ class ReplicationLeader:
         self._deadlines.set(self.partition, now_ms + _LOOK_MS)
         self._pushes.take_for_lost(now_ms)
         effects: list[LeaderEffect] = [*self._advance(now_ms)]
-        if self._waiters and not self._has_enough(now_ms):
+        if self._waiters and not self.is_alone and not self._has_enough(now_ms):
             effects += self._given_back(self._waiters.end(), ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         effects += self._started(now_ms)
         expired = [*self._waiters.expired(now_ms), *self._start_waiters.expired(now_ms)]
@@ -216,16 +213,15 @@ class ReplicationLeader:
 
     @property
     def _least_in_sync(self) -> int:
-        """A partition cannot have more replicas in sync than it has."""
         return min(self.min_insync_replicas, len(self.state.replicas))
 
     @property
     def _is_in_sync(self) -> bool:
-        return self.is_alone or len(self.state.isr) >= self._least_in_sync
+        return len(self.state.isr) >= self._least_in_sync
 
     @property
     def _is_settled(self) -> bool:
-        """Whether everybody is in sync, has everything and was told so, and nobody waits: time changes nothing then."""
+        """Whether time changes nothing: all replicas are in sync, have everything and know it, and nothing waits."""
         return (
             not self._waiters
             and not self._start_waiters
@@ -237,13 +233,11 @@ class ReplicationLeader:
         )
 
     def may_acknowledge(self, now_ms: int) -> bool:
-        """Whether nobody else leads for sure: where there is no other replica, none can without this leader's help."""
+        """Whether no other node can lead: the lease holds, or there is no other replica to elect."""
         return self.is_leading and (self.is_alone or self._lease.holds(now_ms))
 
     def _has_enough(self, now_ms: int) -> bool:
         """Whether enough replicas are in sync and do not lag; a set that may not shrink keeps some that do."""
-        if self.is_alone:
-            return True
         missing = self._least_in_sync - 1
         for node_id in self.state.isr:
             if missing <= 0:
@@ -253,15 +247,14 @@ class ReplicationLeader:
         return missing <= 0
 
     def _replicated_offset(self) -> int:
-        """Up to where everybody who may be elected has the log."""
         least = self.log.recovery_point if self.log.config.flush is Flush.COMMIT else self.log.log_end_offset
-        for node_id in self._in_sync.maximal:
+        for node_id in () if self.is_alone else self._in_sync.maximal:
             if node_id != self._node_id:
                 least = min(least, self._pushes.agreed_offset(node_id))
         return least
 
     def _advance(self, now_ms: int) -> Sequence[Replicated[object]]:
-        if not self._is_in_sync:
+        if not self.is_alone and not self._is_in_sync:
             return ()
         log = self.log
         log.advance_high_watermark(self._replicated_offset())
@@ -271,7 +264,6 @@ class ReplicationLeader:
         return self._given_back(self._waiters.reached(log.high_watermark), ErrorCode.NONE)
 
     def _started(self, now_ms: int) -> Sequence[Replicated[object]]:
-        """Give back what waits for a deletion that all replicas in sync have made."""
         start_offset = self._start_waiters.least_offset
         if start_offset is None or not self.is_start_replicated(start_offset, now_ms):
             return ()
@@ -288,14 +280,12 @@ class ReplicationLeader:
         return [self._in_sync.propose(proposal, now_ms)] if is_late else []
 
     def _propose_leaving(self, now_ms: int) -> list[ProposeIsr]:
-        """Propose the in-sync set without those who lag, as far as it may shrink."""
         lags = {node_id: self._pushes.lag_ms(node_id, now_ms) for node_id in self.state.isr if node_id != self._node_id}
         lagging = sorted((node_id for node_id, lag in lags.items() if lag), key=lags.__getitem__, reverse=True)
         isr = without_lagging(self.state.isr, lagging, self._least_in_sync)
         return self._propose(isr, now_ms)
 
     def _propose_joining(self, now_ms: int) -> list[ProposeIsr]:
-        """Propose the in-sync set with those who have caught up with everything that may have been acknowledged."""
         state = self._in_sync.state
         if len(state.isr) == len(state.replicas):
             return []
@@ -313,7 +303,7 @@ class ReplicationLeader:
         is_too_soon = now_ms < self._in_sync.refused_ms + self._config.replica_push_timeout_ms
         if self._in_sync.proposal is not None or isr == self.state.isr or is_too_soon:
             return []
-        lives = {self._node_id: self._incarnation, **self._pushes.incarnations}
-        replicas = in_their_lives(isr, lives)
+        incarnations = {self._node_id: self._incarnation, **self._pushes.incarnations}
+        replicas = in_their_incarnations(isr, incarnations)
         proposal = ProposeIsr(self.partition, self._node_id, self.leader_epoch, self.state.partition_epoch, replicas)
         return [self._in_sync.propose(proposal, now_ms)]

@@ -1,4 +1,4 @@
-"""How long the leaders of a node may go on without having heard from the controller."""
+"""The lease of a node: how long its leaders may acknowledge without having heard from the controller."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ _NEVER = -1
 
 
 class Lease:
-    """What lets the leaders of one node, in one of its lives, acknowledge.
+    """Lets the leaders of one node, in one of its incarnations, acknowledge.
 
-    Owns: until when, by the node's own monotonic clock. Persists: nothing; each life begins without a lease.
-    A heartbeat that was answered lets the leaders go on for `leader_lease_ms` after it was *sent*, and the controller
-    waits for longer than that, whatever the clocks' speeds, after it *came*. An answer counts only once the node knows
-    the metadata as of that answer, for the controller may have elected others before it gave it. Once the controller
-    has given the node up, the lease is over for good, and the node begins another life by registering.
+    Owns: until when, by the node's own monotonic clock.
+    Persists: nothing; each incarnation begins without a lease. An answered heartbeat extends the lease to
+    `leader_lease_ms` after it was *sent*; the controller waits for longer than that, whatever the clocks' speeds, after
+    it *came*. An answer counts only once the node knows the metadata as of that answer, because the controller may have
+    elected other leaders before it answered. Once the controller has fenced the node, the lease is over for good, and
+    the node starts another incarnation by registering.
     """
 
     def __init__(self, config: ReplicationConfig) -> None:
@@ -32,14 +33,14 @@ class Lease:
 
     def answered(self, event: BrokerHeartbeatAnswered) -> None:
         """Take the controller's answer to a heartbeat."""
-        if event.error_code is not ErrorCode.NONE:
+        if event.error_code is ErrorCode.STALE_BROKER_EPOCH:
             self.is_over = True
-            return
-        self._awaited.append((event.metadata_version, event.sent_ms + self._lease_ms))
-        self.knows(self._known_version)
+        elif event.error_code is ErrorCode.NONE:
+            self._awaited.append((event.metadata_version, event.sent_ms + self._lease_ms))
+            self.knows(self._known_version)
 
     def knows(self, metadata_version: int) -> None:
-        """Note which metadata the node has applied, to all of its replicas."""
+        """Note which version of the metadata the node has applied to all of its replicas."""
         self._known_version = max(self._known_version, metadata_version)
         for version, until_ms in self._awaited:
             if version <= self._known_version:

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower."""
+"""The progress of one follower, as its leader knows it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ NOT_IN_FLIGHT: Final = -1
 
 
 class FollowerProgress:
-    """How far one life of a follower has come at this leader epoch, and the one push that is on its way to it.
+    """How far one incarnation of a follower has come at this leader epoch, and the one push that is in flight to it.
 
-    Owns: up to where the follower's log is known to agree (`agreed_offset`, which never falls), before which offset it
-    is known to have deleted everything, where the next push begins, and when the follower last had everything that the
-    leader had. A follower that registers anew may have lost what it acknowledged, so another life of it begins with
-    nothing.
+    Owns: up to where the follower's log is known to agree (`agreed_offset`, which never falls), its acknowledged log
+    start offset, where the next push begins, and when the follower last had everything that the leader had. A follower
+    that registers anew may have lost what it acknowledged, so another incarnation begins with nothing.
     """
 
     __slots__ = (
@@ -50,26 +49,26 @@ class FollowerProgress:
         self.told_start_offset = NO_OFFSET
 
     def sent(self, push_id: int, end_offset: int, high_watermark: int, start_offset: int, now_ms: int) -> None:
-        """Note the push that is on its way, and where the leader stood when it sent it."""
+        """Note the push that is in flight, and the leader's offsets when it was sent."""
         self.in_flight_id = push_id
         self.sent_ms = now_ms
         self.end_when_sent = end_offset
         self.told_high_watermark, self.told_start_offset = high_watermark, start_offset
 
     def landed(self, push_id: int) -> bool:
-        """Note that a push was answered; False where it was not the one on its way."""
+        """Note that a push was answered; False where it was not the one in flight."""
         if push_id != self.in_flight_id:
             return False
         self.in_flight_id = NOT_IN_FLIGHT
         return True
 
     def has_start(self, end_offset: int) -> None:
-        """Note that the follower has done what the push that has just landed told, as far as its log agrees."""
+        """Note that the follower has applied the offsets of the push that it answered, as far as the logs agree."""
         start_offset = min(self.told_start_offset, end_offset)
         self.acknowledged_start_offset = max(self.acknowledged_start_offset, start_offset)
 
     def lost(self) -> None:
-        """Take the push on its way for lost, and with it what it told."""
+        """Give up the push in flight, and the offsets that it carried."""
         self.in_flight_id = NOT_IN_FLIGHT
         self.told_high_watermark = self.told_start_offset = NO_OFFSET
 
@@ -84,9 +83,9 @@ class FollowerProgress:
             self.caught_up_ms = max(self.caught_up_ms, self.sent_ms)
 
     def differs(self, agreement: Agreement | None, start_offset: int, *, is_empty: bool) -> None:
-        """Push from where the logs agree; the follower begins anew where they share nothing that could be pushed from.
+        """Push from where the logs agree; the follower begins anew where they share nothing to push from.
 
-        A point that was tried already and was refused would be refused again; then the follower begins anew as well.
+        A point that was tried and refused would be refused again; then the follower begins anew as well.
         """
         was_tried = agreement == (self.next_offset, self.previous_epoch)
         if agreement is None or (was_tried and not is_empty):
@@ -95,7 +94,7 @@ class FollowerProgress:
         self.next_offset, self.previous_epoch = agreement
 
     def lags(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether the follower has not had everything for too long; one that has everything now does not lag."""
+        """Whether the follower has lacked something for too long; one that has everything now does not lag."""
         return self.agreed_offset < leader_end_offset and now_ms - self.caught_up_ms > max_lag_ms
 
     def is_owed(self, leader_end_offset: int, high_watermark: int, start_offset: int) -> bool:

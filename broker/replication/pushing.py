@@ -1,4 +1,4 @@
-"""What a leader pushes, and to whom."""
+"""The pushes of a leader to its followers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _NOTHING: Final = (NO_OFFSET, NO_OFFSET, b"")
 
 
 class Pushes:
-    """One push on its way to each follower of a leader, and all that is appended meanwhile in the next.
+    """One push in flight to each follower of a leader; what is appended meanwhile goes into the next.
 
-    Owns: what is known of each follower. It reads the log and never changes it. A push that is not answered in time is
-    made again. Answers count only if they are of the life of the follower that the controller knows, for another one
-    may have lost what this one acknowledged. Where a follower finds damage that is in the log itself: LogDamaged.
+    Owns: the progress of each follower. It reads the log and never changes it. A push that is not answered in time is
+    sent again. Answers count only if they come from the incarnation of the follower that the controller knows, because
+    another one may have lost what this one acknowledged. Where a follower finds damage that is in the log itself:
+    LogDamaged.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Pushes:
         return len(self._followers)
 
     def push_to(self, node_ids: Iterable[int], incarnations: Mapping[int, int], now_ms: int) -> None:
-        """Push to these followers from now on, as far as they are registered, and begin anew with new lives of them."""
+        """Push to these followers from now on, where they are registered; a new incarnation begins from nothing."""
         known = self._followers
         self._followers = {}
         for node_id in node_ids:
@@ -60,13 +61,13 @@ class Pushes:
             self.end()
 
     def end(self) -> None:
-        """Push nothing any more."""
+        """Stop pushing."""
         self._log.tail.is_wanted = False
         self._log.tail.clear()
 
     @property
     def incarnations(self) -> dict[int, int]:
-        """The lives of the followers that are pushed to."""
+        """The incarnations of the followers that are pushed to."""
         return {node_id: progress.incarnation for node_id, progress in self._followers.items()}
 
     def agreed_offset(self, node_id: int) -> int:
@@ -80,7 +81,7 @@ class Pushes:
         return -1 if progress is None else progress.acknowledged_start_offset
 
     def lag_ms(self, node_id: int, now_ms: int) -> int:
-        """Return for how long a follower has not had everything; 0 for one that has, or had it lately enough."""
+        """Return how long a follower has lacked something; 0 for one that has everything, or had it recently enough."""
         progress = self._followers.get(node_id)
         if progress is None:
             return now_ms
@@ -109,12 +110,11 @@ class Pushes:
         elif is_awaited:
             if event.error_code is ErrorCode.CORRUPT_MESSAGE:
                 self._look_for_damage(progress)
-            # The follower's disk has failed. It is tried again when the push would have been taken for lost.
+            # The follower's disk has failed. It is tried again when the push would have timed out.
             progress.in_flight_id = event.push_id
         return False
 
     def _look_for_damage(self, progress: FollowerProgress) -> None:
-        """Raise LogDamaged where a follower has refused what this log really holds."""
         offset = max(progress.next_offset, self._log.log_start_offset)
         if offset >= self._log.log_end_offset:
             return
@@ -124,11 +124,11 @@ class Pushes:
             raise LogDamaged(f"{self._partition}: what follows offset {offset} is damaged: {scan.stopped_by}")
 
     def due(self, now_ms: int, *, tells_high_watermark: bool = True) -> list[SendPush]:
-        """Make the pushes that followers are owed, to those that have none on the way.
+        """Return the pushes that followers are owed, to those that have none in flight.
 
-        The high watermark goes with every push. To have it told by a push of its own costs as much as one with records,
-        so whoever is in no hurry leaves it to the next. What cannot be read is owed on; a follower that it keeps from
-        catching up lags, and leaves the in-sync set.
+        Every push carries the high watermark. A push for the high watermark alone costs as much as one with records, so
+        a leader that is in no hurry leaves it to the next. What cannot be read stays owed; a follower that lacks it
+        lags, and leaves the ISR.
         """
         log = self._log
         high_watermark = log.high_watermark if tells_high_watermark else NO_OFFSET
@@ -146,7 +146,9 @@ class Pushes:
 
     @property
     def is_level(self) -> bool:
-        """Whether every follower that is pushed to has everything, and knows how far it counts and where it begins."""
+        """Whether every follower that is pushed to has everything, and knows the high watermark and the log start
+        offset.
+        """
         log = self._log
         return not any(
             progress.in_flight_id != NOT_IN_FLIGHT
@@ -155,14 +157,14 @@ class Pushes:
         )
 
     def let_go(self) -> None:
-        """Keep no longer what was last read; called now and then, for it may be a megabyte of each partition.
+        """Drop the bytes that were read last; called now and then, for they may be a megabyte for each partition.
 
-        Followers that are equally far answer within moments of each other, and those that are not have no use for it.
+        Followers that are equally far answer within moments of each other, and the others have no use for them.
         """
         self._last_read = _NOTHING
 
     def take_for_lost(self, now_ms: int) -> None:
-        """Forget pushes that were not answered in time."""
+        """Give up pushes that were not answered in time."""
         for progress in self._followers.values():
             is_late = now_ms - progress.sent_ms >= self._config.replica_push_timeout_ms
             if is_late and progress.in_flight_id != NOT_IN_FLIGHT:
@@ -175,7 +177,7 @@ class Pushes:
                 progress.lost()
 
     def next_due_ms(self, interval_ms: int) -> int:
-        """When a push is to be taken for lost, or a follower was sent none for so long."""
+        """When a push times out, or a follower was sent none for so long."""
         timeout_ms = self._config.replica_push_timeout_ms
         return min(
             [
@@ -216,7 +218,7 @@ class Pushes:
     def _read(self, base_offset: int) -> bytes:
         """Return whole batches, from memory for a follower that is level.
 
-        A read may end inside of a batch. Followers that are equally far share one read.
+        A read may end inside a batch. Followers that are equally far share one read.
         """
         end_offset = self._log.log_end_offset
         if base_offset >= end_offset:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, PartitionLog
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.events import NO_LEADER_EPOCH, LeaderEffect, Push, PushAnswered, Resigned
 from eagleray.broker.replication.follower import ReplicationFollower
@@ -16,11 +16,12 @@ from eagleray.broker.runtime.deadlines import Deadlines
 
 
 class PartitionReplica:
-    """Keeps one partition on one node, in one of the node's lives, and takes the part that metadata gives it.
+    """Keeps one partition on one node, in one of the node's incarnations, as the leader or follower that metadata makes
+    it.
 
-    Owns: the part that it plays, and the largest leader epoch that it has heard of, which never falls. The log is
-    its node's. A leader that hears of a newer epoch resigns, and follows; one that has resigned never leads again at
-    that epoch, and goes on telling the controller until there is a newer one. After a restart: a new life of the node
+    Owns: its leader or follower, and the largest leader epoch that it has heard of, which never falls. The log is its
+    node's. A leader that hears of a newer epoch resigns, and follows. One that has resigned never leads again at that
+    epoch, and keeps telling the controller until there is a newer one. After a restart: a new incarnation of the node
     makes a new replica, once it has registered and knows the metadata as of then.
     """
 
@@ -48,7 +49,7 @@ class PartitionReplica:
         self._config = config
         self._deadlines = deadlines
         self._follower = self.follower_type(partition, node_id, incarnation, log)
-        # Whoever wrote this log knew its epochs, and so the replica does.
+        # The leader or follower that wrote this log knew its epochs, and so the replica does.
         self._follower.follow(log.epochs.latest_epoch)
 
     @property
@@ -59,7 +60,7 @@ class PartitionReplica:
     def learn(
         self, state: PartitionImage, incarnations: Mapping[int, int], min_insync_replicas: int, now_ms: int
     ) -> list[LeaderEffect]:
-        """Take the partition's state from metadata: begin to lead, go on, or follow."""
+        """Take the partition's state from metadata: start leading, keep leading, or follow."""
         if state.leader_epoch < self.leader_epoch:
             return []
         effects: list[LeaderEffect] = []
@@ -73,28 +74,27 @@ class PartitionReplica:
             self._follow(state.leader_epoch)
         return effects
 
-    def push(self, push: Push, now_ms: int) -> tuple[PushAnswered, list[LeaderEffect]]:
-        """Take a push. Of a newer leader it is the first that is heard, maybe: whoever leads here is none any more."""
+    def push(self, push: Push, now_ms: int, *, takes_records: bool = True) -> tuple[PushAnswered, list[LeaderEffect]]:
+        """Take a push. It may be the first word of a newer leader: then a leader here resigns."""
         effects: list[LeaderEffect] = []
         if self.leader is not None and push.leader_epoch > self.leader.leader_epoch:
             effects = self.resign()
         self._follow(self.leader_epoch)
-        return self._follower.push(push, now_ms), effects
+        return self._follower.push(push, now_ms, takes_records=takes_records), effects
 
     def push_answered(self, event: PushAnswered, now_ms: int) -> list[LeaderEffect]:
         """Take a follower's answer, if this replica leads."""
         return [] if self.leader is None else self._noted(self.leader.push_answered(event, now_ms))
 
     def resign(self) -> list[LeaderEffect]:
-        """Stop to lead, if this replica does."""
+        """Stop leading, if this replica leads."""
         return [] if self.leader is None else self._noted(self.leader.resign())
 
     def tell_leader(self, call: Callable[[ReplicationLeader], list[LeaderEffect]]) -> list[LeaderEffect]:
-        """Have the leader take something, if this replica leads."""
+        """Pass something to the leader, if this replica leads."""
         return [] if self.leader is None else self._noted(call(self.leader))
 
     def _noted(self, effects: list[LeaderEffect]) -> list[LeaderEffect]:
-        """Note that the leader has resigned, where its effects say so."""
         for effect in effects:
             if isinstance(effect, Resigned):
                 self._follow(effect.leader_epoch)
@@ -107,7 +107,7 @@ class PartitionReplica:
     def _begin(self, state: PartitionImage, min_insync_replicas: int) -> ReplicationLeader:
         self.resigned = None
         if self.log.config.flush is Flush.COMMIT:
-            # What the last life wrote and did not flush counts for nothing until it is.
+            # What the last incarnation wrote and did not flush does not count until it is flushed.
             self.log.flush()
         self.leader = self.leader_type(
             self.partition,

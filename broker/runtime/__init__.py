@@ -1,1 +1,1 @@
-"""What all state machines share: deadlines."""
+"""What all state machines share: deadlines, waiters, and the runtime of coordinators."""

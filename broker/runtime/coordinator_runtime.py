@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
+from eagleray.broker.runtime.coordinator_events import AppendRecords
 from eagleray.protocol.errors import ErrorCode
 
 _NONE: Final = ErrorCode.NONE
 _NEVER_CHECKED: Final = -1
 
+Key = TypeVar("Key")
+"""What the records of a coordinator are about: a transactional id, a producer."""
+
 Value = TypeVar("Value")
-"""What a coordinator appends under a key of its log."""
+"""What a coordinator appends under a key."""
 
 Said = TypeVar("Said")
 """What a coordinator says: answers, and whatever else has consequences elsewhere."""
@@ -39,7 +43,7 @@ class SaidOfAll(Generic[Said]):
         self.missing = 0
 
 
-class CoordinatorShard(Generic[Value, Said]):
+class CoordinatorShard(Generic[Key, Value, Said]):
     """One partition of a coordinator's log, led at one epoch: what replaying the log gives, subclasses add.
 
     `records` are those of the turn at hand, which reach the log together or not at all.
@@ -51,9 +55,9 @@ class CoordinatorShard(Generic[Value, Said]):
         self.partition = partition
         self.epoch = epoch
         self.is_loaded = False
-        self.records: list[tuple[str, Value]] = []
-        self.latest: dict[str, int] = {}
-        """Where in `records` the latest one of a key is."""
+        self.records: list[tuple[Key, Value]] = []
+        self.latest: dict[Key, int] = {}
+        """Where in `records` the latest one of a key is; a key that is not here has none in this turn."""
         self.held_back: deque[HeldBack[Said]] = deque()
         """What waits to be said, by the position that it waits for; the last of them is the end of the log."""
         self.refusal = _NONE
@@ -63,7 +67,7 @@ class CoordinatorShard(Generic[Value, Said]):
 ShardType = TypeVar("ShardType", bound=CoordinatorShard)  # type: ignore[type-arg]
 
 
-class CoordinatorRuntime(Generic[ShardType, Value, Said]):
+class CoordinatorRuntime(Generic[ShardType, Key, Value, Said]):
     """The bookkeeping of a coordinator whose state changes when it decides, and which speaks when the log is committed.
 
     Owns: the shards, what each of them has to append at the end of the turn, and what it holds back until then.
@@ -107,7 +111,8 @@ class CoordinatorRuntime(Generic[ShardType, Value, Said]):
     def close(self, shard: ShardType, error_code: ErrorCode) -> None:
         """Throw a shard away; what it held back is refused: whether it has come to pass, another will know."""
         del self.shards[shard.partition]
-        if shard.records:
+        if shard in self._written:
+            # It may have no record yet, where a request has failed in between.
             shard.records, shard.latest = [], {}
             self._written.remove(shard)
         for held_back in shard.held_back:
@@ -133,7 +138,7 @@ class CoordinatorRuntime(Generic[ShardType, Value, Said]):
             shard.refusal = self._check_append(shard.partition, shard.epoch)
         return shard.refusal
 
-    def append(self, shard: ShardType, key: str, value: Value, *, supersedes: bool = False) -> None:
+    def append(self, shard: ShardType, key: Key, value: Value, *, supersedes: bool = False) -> None:
         """Have a record appended at the end of the turn; the state may change at once.
 
         Where it supersedes the one before it of its key, and that is of the same turn, it takes its place: nothing
@@ -157,20 +162,24 @@ class CoordinatorRuntime(Generic[ShardType, Value, Said]):
         else:
             self._now.append(said)
 
-    def say_of_all(self, said: Said) -> None:
-        """Say something that rests on all that was appended to any shard so far."""
+    def say_of_all(self, shards: Iterable[ShardType], said: Said) -> None:
+        """Say something that rests on all that was appended to several shards so far."""
         joint = SaidOfAll(said)
-        for shard in self.shards.values():
+        for shard in shards:
             if shard.held_back:
                 shard.held_back[-1].jointly.append(joint)
                 joint.missing += 1
         if not joint.missing:
             self._now.append(said)
 
+    def unsay(self, request_id: int) -> None:
+        """Take back what was said to a request in this turn: it has failed, and is answered with that alone."""
+        self._now[:] = [said for said in self._now if getattr(said, "request_id", None) != request_id]
+
     # The turn, and what the log says of it
 
-    def end_turn(self) -> tuple[list[Said], list[tuple[ShardType, int, list[tuple[str, Value]]]]]:
-        """Return what is to be said now, and the records that each shard has to append, with their position."""
+    def end_turn(self) -> tuple[list[Said], list[AppendRecords]]:
+        """Return what is to be said now, and what is to be appended to each shard's log."""
         self._turn += 1
         said = self._now.copy()
         self._now.clear()
@@ -178,7 +187,7 @@ class CoordinatorRuntime(Generic[ShardType, Value, Said]):
             return said, []
         appends = []
         for shard in self._written:
-            appends.append((shard, shard.held_back[-1].position, shard.records))
+            appends.append(AppendRecords(shard.partition, shard.epoch, shard.held_back[-1].position, shard.records))
             shard.records, shard.latest = [], {}
         self._written.clear()
         return said, appends

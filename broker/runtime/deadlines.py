@@ -1,4 +1,4 @@
-"""When something is due: the one way in which state machines and nodes keep time."""
+"""Deadlines: the one way in which state machines and nodes keep time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable, Hashable
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar
 
+from eagleray.broker.messages import Message
+
 AT_ONCE_MS: Final = 0
-"""As early as it can be: a deadline in the past counts as one of now."""
+"""As early as possible: a deadline in the past counts as one of now."""
 
 NEVER_MS: Final = 2**63
 """Later than every deadline."""
@@ -18,13 +20,17 @@ _FEW: Final = 16
 Key = TypeVar("Key", bound=Hashable)
 
 
+class Tick(Message, frozen=True, tag=True):
+    """Time has passed: a state machine looks for what is due by now."""
+
+
 class Deadlines(Generic[Key]):
     """One deadline for each key that has any, in the milliseconds of one clock.
 
-    Owns: a heap, in which an entry whose deadline was moved or cancelled stays until it is due or until half of the
-    entries are such. So setting and cancelling cost no search, and the heap holds no more than twice the deadlines.
-    Deadlines at the same time are taken in the order in which they were set. `on_earlier` is told the first deadline
-    whenever that comes to be earlier than it was.
+    Owns: a heap. An entry whose deadline was moved or cancelled stays in it until it is due, or until half of the
+    entries are stale. So setting and cancelling cost no search, and the heap holds at most twice the deadlines.
+    Deadlines at the same time are taken in the order in which they were set. `on_earlier` is called with the first
+    deadline whenever that becomes earlier.
     """
 
     __slots__ = ("_due_ms", "_heap", "_on_earlier", "_sets")
@@ -61,7 +67,8 @@ class Deadlines(Generic[Key]):
         """Give a key this deadline in place of the one that it has; NEVER_MS takes that away."""
         known = self._due_ms.get(key)
         if due_ms >= NEVER_MS:
-            self.cancel(key)
+            if known is not None:
+                self.cancel(key)
         elif known is None or known[0] != due_ms:
             is_earlier = self._on_earlier is not None and due_ms < self.next_due_ms
             self._sets += 1
@@ -72,7 +79,7 @@ class Deadlines(Generic[Key]):
                 self._on_earlier(due_ms)
 
     def set_by(self, key: Key, due_ms: int) -> None:
-        """See to it that a key is due by then: an earlier deadline stays."""
+        """Make sure that a key is due by then: an earlier deadline stays."""
         known = self._due_ms.get(key)
         if known is None or due_ms < known[0]:
             self.set(key, due_ms)

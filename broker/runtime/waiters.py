@@ -1,4 +1,4 @@
-"""What waits until a log has come as far as an offset."""
+"""Payloads that wait until a log has reached an offset (Kafka's purgatory, for offsets)."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from eagleray.broker.runtime.connection_guard_mode import ConnectionGuardMode, TransactionV1Guard
 from eagleray.broker.settings import NOT_IN_KAFKA, Changed, Setting, check_ranges
 
 _HOUR_MS = 60 * 60 * 1000
@@ -34,6 +35,7 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True):
             "INVALID_TRANSACTION_TIMEOUT. Readers of committed records wait behind an open transaction for as long.",
             unit="ms",
             least=1,
+            reached="INVALID_TRANSACTION_TIMEOUT",
         ),
     ] = 15 * 60 * 1000
 
@@ -84,6 +86,7 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True):
             "The number of requests that are held at the same time for one transactional id; further ones are answered "
             "with CONCURRENT_TRANSACTIONS at once.",
             kafka=NOT_IN_KAFKA,
+            reached="CONCURRENT_TRANSACTIONS at once; the client tries again",
         ),
     ] = 16
 
@@ -94,8 +97,53 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True):
             "the coordinator writes about the transaction.",
             least=1,
             kafka=NOT_IN_KAFKA,
+            reached="POLICY_VIOLATION",
         ),
     ] = 10_000
+
+    max_transaction_pool_slots: Annotated[
+        int,
+        Setting(
+            "The number of slots that a pool of transactions may have; a producer that asks for more is refused with "
+            "POLICY_VIOLATION. Each is a transactional id, and a takeover of the pool looks at all of them.",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="POLICY_VIOLATION",
+        ),
+    ] = 10_000
+
+    max_prepared_context_bytes: Annotated[
+        int,
+        Setting(
+            "The longest context that a producer may have kept with a prepared transaction; a longer one is refused "
+            "with INVALID_REQUEST. It is in each record that the coordinator writes about the transaction.",
+            unit="bytes",
+            least=0,
+            kafka=NOT_IN_KAFKA,
+            reached="INVALID_REQUEST",
+        ),
+    ] = 4096
+
+    resolver_answer_timeout_ms: Annotated[
+        int,
+        Setting(
+            "How long the coordinator waits for the answer of a resolver before it counts the question as unanswered.",
+            unit="ms",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+        ),
+    ] = 30_000
+
+    max_resolver_questions_in_flight: Annotated[
+        int,
+        Setting(
+            "The number of questions to resolvers that a coordinator has on their way at the same time; further ones "
+            "wait.",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="further questions wait",
+        ),
+    ] = 64
 
     transaction_completion_log_delay_ms: Annotated[
         int,
@@ -106,6 +154,8 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True):
             kafka=NOT_IN_KAFKA,
         ),
     ] = 1000
+
+    transaction_v1_guard: TransactionV1Guard = ConnectionGuardMode.ON
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+
+from msgspec.structs import replace
 
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity
+from eagleray.broker.runtime.connection_bindings import NO_QUESTION
 from eagleray.broker.transactions.config import CoordinatorConfig
+from eagleray.broker.transactions.connection_guard import ConnectionGuard
 from eagleray.broker.transactions.events import (
     AddPartitions,
     Answer,
-    AppendTransitions,
     BeginBranched,
     BranchedReply,
+    CompleteTransaction,
     Effect,
     EndBranched,
     EndTransaction,
+    HeldTooLong,
+    InitProducerId,
     OpenBranch,
+    PoolReply,
+    PrepareTransaction,
     Reply,
     Request,
     RequestProducerIds,
     SendMarkers,
+    TakePoolOver,
 )
 from eagleray.broker.transactions.holding import HeldRequests, WaitingLine
+from eagleray.broker.transactions.holding_back import HoldLimits
 from eagleray.broker.transactions.producer_id_pool import ProducerIdPool
+from eagleray.broker.transactions.question_schedule import QuestionSchedule
+from eagleray.broker.transactions.resolver_events import AskResolver
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.broker.transactions.table import Said, Transaction, TransactionRuntime, TransactionShard, TransactionTable
@@ -31,6 +44,9 @@ from eagleray.protocol.errors import ErrorCode
 _NONE = ErrorCode.NONE
 _ONGOING = TransactionState.ONGOING
 _DEAD = TransactionState.DEAD
+_WITHOUT_IDENTITY = (AddPartitions, CompleteTransaction)
+"""A program that holds a token does not become the producer by it."""
+_ANSWERS: dict[type, type[BranchedReply | PoolReply]] = {BeginBranched: BranchedReply, TakePoolOver: PoolReply}
 
 
 class CoordinatorContext:
@@ -45,10 +61,17 @@ class CoordinatorContext:
         self.runtime = TransactionRuntime(check_append, refused)
         self.table = TransactionTable(config.transaction_state_log_num_partitions, self.runtime.shards)
         self.held = HeldRequests(config.request_hold_limit)
+        self.guard = ConnectionGuard(config, self.runtime)
+        self.freed: list[str] = []
+        """The transactional ids whose transaction has just ended, so that what is held for them may go on."""
+
+        self._questions = count(NO_QUESTION + 1)
         self.producer_ids = ProducerIdPool()
         self.waiting_for_ids = WaitingLine()
         self.has_ongoing = False
         """Whether there may be a transaction that can time out."""
+        self.hold_limits = HoldLimits()
+        self.questions = QuestionSchedule(config.max_resolver_questions_in_flight)
         self._wants_producer_ids = False
         self.say = self.runtime.say
         """Say something about a shard, once that on which it rests is committed."""
@@ -56,13 +79,15 @@ class CoordinatorContext:
     def end_turn(self) -> list[Effect]:
         """Return what the events of a turn have made necessary, in order, and begin another."""
         said, appends = self.runtime.end_turn()
-        effects: list[Effect] = [*said]
+        effects: list[Effect] = [*said, *appends]
         if self._wants_producer_ids:
             self._wants_producer_ids = False
             effects.append(RequestProducerIds())
-        for shard, position, transitions in appends:
-            effects.append(AppendTransitions(shard.partition, shard.epoch, position, transitions))
         return effects
+
+    def new_shard(self, partition: int, epoch: int) -> TransactionShard:
+        """Make the shard of a partition, as yet without what it holds."""
+        return TransactionShard(partition, epoch, self._questions)
 
     # Answers
 
@@ -80,7 +105,10 @@ class CoordinatorContext:
         """Answer a request from what is known of a shard."""
         self.say(shard, _answer(request, error_code, producer))
 
-    def refuse_unknown(self, request: AddPartitions | EndTransaction | OpenBranch | EndBranched) -> None:
+    def refuse_unknown(
+        self,
+        request: AddPartitions | EndTransaction | OpenBranch | EndBranched | PrepareTransaction | CompleteTransaction,
+    ) -> None:
         """Answer a request about a transactional id that is not known here."""
         if not request.transactional_id:
             self.reply(request, ErrorCode.INVALID_REQUEST)
@@ -91,16 +119,22 @@ class CoordinatorContext:
         else:
             self.answer(shard, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
+    def confirm(self, transaction: Transaction, request: Request) -> None:
+        """Answer a request whose transition is in the log already, as the first time."""
+        self.say(transaction.shard, self._confirmation(request, transaction.current, None))
+
+    def confirm_committed(self, transaction: Transaction, request: BeginBranched) -> None:
+        """Tell a worker that nothing is left to do for its tag."""
+        self.say(transaction.shard, replace(self._begun(request, transaction.current), tag_is_committed=True))
+
     # Transitions
 
-    def is_refused(self, shard: TransactionShard, request: Request | None = None) -> bool:
-        """Whether the log takes nothing now, which a request is answered with; nothing has changed then."""
+    def is_refused(self, shard: TransactionShard, request: Request) -> bool:
+        """Whether the log takes nothing now, which the request is answered with; nothing has changed then."""
         refusal = self.runtime.refusal(shard)
-        if refusal is _NONE:
-            return False
-        if request is not None:
+        if refusal is not _NONE:
             self.reply(request, refusal)
-        return True
+        return refusal is not _NONE
 
     def log(
         self,
@@ -114,7 +148,10 @@ class CoordinatorContext:
         Where the log refuses, the request is answered with that, nothing has changed, and False is returned.
         """
         shard = transaction.shard
-        if self.is_refused(shard, request):
+        refusal = self.runtime.refusal(shard)
+        if refusal is not _NONE:
+            if request is not None:
+                self.reply(request, refusal)
             return False
         state = transition.state
         # What joins a transaction leaves everything in it that was there before.
@@ -124,15 +161,29 @@ class CoordinatorContext:
             shard, transaction.transactional_id, None if state is _DEAD else transition, supersedes=joins
         )
         if state is _ONGOING:
-            shard.ongoing[transaction.transactional_id] = transaction
-            self.has_ongoing = True
+            if transition.can_time_out:
+                shard.ongoing[transaction.transactional_id] = transaction
+                self.has_ongoing = True
+                if self.hold_limits.limits_ms:
+                    self.hold_limits.watch(transaction)
+            else:
+                shard.ongoing.pop(transaction.transactional_id, None)
+                if transition.resolver is not None:
+                    self.questions.watch(transaction)
         elif state is _DEAD:
             self.table.remove(transaction)
+            shard.bindings.forget(transaction.transactional_id)
         if request is not None:
-            self.say(shard, _confirmation(request, transition, producer))
+            self.say(shard, self._confirmation(request, transition, producer))
         return True
 
     # Waiting
+
+    def connection_closed(self, connection: int) -> None:
+        """Forget a connection, and refuse what has come by it and waits: its client has moved on, and hears nothing."""
+        self.guard.closed(connection)
+        for request in [*self.held.take_of(connection), *self.waiting_for_ids.take_of(connection)]:
+            self.reply(request, ErrorCode.NETWORK_EXCEPTION)
 
     def hold(self, transaction: Transaction, request: Request, deadline_ms: int) -> None:
         """Let a request wait until the transaction has its markers; send it back where too many wait already."""
@@ -140,6 +191,28 @@ class CoordinatorContext:
         limit = None if transaction.current.branching is None else self.config.max_transaction_branches
         if not self.held.add(transaction.transactional_id, request, deadline_ms, limit):
             self.reply(request, ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    def _confirmation(self, request: Request, current: Snapshot, producer: ProducerIdentity | None) -> Answer:
+        """The answer to a request whose transition is in the log."""
+        kind = type(request)
+        if kind is BeginBranched:
+            return self._begun(request, current, NO_PRODUCER if producer is None else producer)
+        if producer is None:
+            producer = NO_PRODUCER if kind in _WITHOUT_IDENTITY else current.holder
+        if kind is InitProducerId and current.is_kept:
+            return Reply(request.request_id, _NONE, producer, ongoing=current.written_by)
+        return Reply(request.request_id, _NONE, producer)
+
+    def _begun(self, request: Request, current: Snapshot, branch: ProducerIdentity = NO_PRODUCER) -> BranchedReply:
+        return BranchedReply(
+            request.request_id,
+            _NONE,
+            current.holder,
+            not current.is_branched,
+            branch,
+            None if current.branching is None else current.branching.committed_tag,
+            self.config.transactional_id_expiration_ms,
+        )
 
     def take_producer_id(self, request: Request, deadline_ms: int) -> int | None:
         """Return a fresh producer id, or None, with the request waiting until the allocator has given a block."""
@@ -152,20 +225,14 @@ class CoordinatorContext:
 
 
 def refused(said: Said, error_code: ErrorCode) -> Said | None:
-    """What takes the place of something that rests on a shard which is thrown away; markers are asked for again."""
-    return None if isinstance(said, SendMarkers) else type(said)(said.request_id, error_code)
+    """What takes the place of something that rests on a shard which is thrown away.
+
+    Markers and outcomes are asked for again.
+    """
+    return (
+        None if isinstance(said, SendMarkers | HeldTooLong | AskResolver) else type(said)(said.request_id, error_code)
+    )
 
 
 def _answer(request: Request, error_code: ErrorCode, producer: ProducerIdentity) -> Answer:
-    answer = BranchedReply if type(request) is BeginBranched else Reply
-    return answer(request.request_id, error_code, producer)
-
-
-def _confirmation(request: Request, current: Snapshot, producer: ProducerIdentity | None) -> Answer:
-    """The answer to a request whose transition is in the log."""
-    kind = type(request)
-    if kind is BeginBranched:
-        return BranchedReply(request.request_id, _NONE, current.holder, not current.is_branched)
-    if producer is None:
-        producer = NO_PRODUCER if kind is AddPartitions else current.holder
-    return Reply(request.request_id, _NONE, producer)
+    return _ANSWERS.get(type(request), Reply)(request.request_id, error_code, producer)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from eagleray.broker.identities import LAST_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from eagleray.broker.identities import LAST_EPOCH, ProducerIdentity
 from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.transactions import transitions
-from eagleray.broker.transactions.branching import Branching
+from eagleray.broker.transactions.branches.branching import BRANCH_EPOCH, Branching
 from eagleray.broker.transactions.completing import TransactionCompletion
 from eagleray.broker.transactions.context import CoordinatorContext
-from eagleray.broker.transactions.events import EndBranched, EndTransaction
+from eagleray.broker.transactions.events import EndBranched, EndTransaction, Reply
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.broker.transactions.table import Transaction
@@ -100,6 +100,9 @@ def outcome_of_end(current: Snapshot, request: EndTransaction) -> EndOutcome:
     """Say what a request to end a transaction comes to; its own version says by which rules it has to be read."""
     is_holder = current.is_held_by(request.producer)
     if request.client_version < IMPLICIT_VERSION:
+        if is_holder and current.is_prepared:
+            # The next transaction would have its token, because version 1 does not raise the epoch.
+            return _INVALID
         return _IN_VERSION_1[current.state][request.commit] if is_holder else _REFUSED
     if is_holder:
         return _IN_VERSION_2[current.state][request.commit]
@@ -128,15 +131,28 @@ def _with_branches(outcome: EndOutcome, current: Snapshot, request: EndBranched)
     branching = current.branching or _NO_BRANCHING
     if outcome is _DECIDE and not branching.has_opened(request.branches):
         return EndOutcome.UNKNOWN_BRANCH
+    if outcome is _DECIDE and current.is_prepared and not current.is_prepared_with(request.branches):
+        return _INVALID
     is_repeated = outcome in (_WAIT, _DONE) and not current.is_held_by(request.owner)
     if is_repeated and branching.committed != {branch.producer_id for branch in request.branches}:
         return _INVALID
     return outcome
 
 
+def _branches_that_count(current: Snapshot) -> tuple[ProducerIdentity, ...]:
+    """The branches that a commit is about which names none itself: those with which the transaction was prepared.
+
+    A producer that has kept a transaction with branches ends it in this way, and may repeat that.
+    """
+    branching, preparation = current.branching, current.preparation
+    if current.is_prepared or branching is None or preparation is None or preparation.outcome is None:
+        return current.prepared_branches
+    return tuple(ProducerIdentity(producer_id, BRANCH_EPOCH) for producer_id in branching.committed)
+
+
 def _can_go_on(current: Snapshot) -> bool:
-    """Whether there is an identity to answer with: the very last epoch is kept for fencing and given to nobody."""
-    return current.producer_epoch < LAST_EPOCH or current.next_producer_id != NO_PRODUCER_ID
+    """Whether there is an identity to answer with: the very last epoch is kept for fencing, and no producer gets it."""
+    return current.holder.epoch < LAST_EPOCH
 
 
 class EndServer:
@@ -154,16 +170,25 @@ class EndServer:
             self._context.refuse_unknown(request)
             return
         current, version = transaction.current, request.client_version
+        if transaction.is_lost:
+            self._context.answer(transaction.shard, request, ErrorCode.PRODUCER_FENCED)
+            return
         if current.branching is not None and (current.is_branched or version >= IMPLICIT_VERSION):
-            without_branches = EndBranched(
-                request.request_id, request.transactional_id, request.producer, request.commit
+            branched = EndBranched(
+                request.request_id,
+                request.transactional_id,
+                request.producer,
+                request.commit,
+                _branches_that_count(current),
+                request.client,
             )
-            self.end_branched(without_branches, deadline_ms, now_ms)
+            self.end_branched(branched, deadline_ms, now_ms)
             return
         outcome = outcome_of_end(current, request)
         if outcome is _DECIDE:
-            decision = transitions.decided(current, commit=request.commit, client_version=version, now_ms=now_ms)
-            self._decide(transaction, decision, request, deadline_ms)
+            if request.client is None or not self._context.guard.refuses(transaction, request):
+                decision = transitions.decided(current, commit=request.commit, client_version=version, now_ms=now_ms)
+                self._decide(transaction, decision, request, deadline_ms)
         elif outcome is _INVALID and request.transactional_id in self._context.held:
             # It is about what the producer began before, with a request that waits itself for the last markers.
             self._context.hold(transaction, request, deadline_ms)
@@ -195,7 +220,8 @@ class EndServer:
         """Answer a request to end a transaction for which there is nothing to decide, or let it wait."""
         current, shard = transaction.current, transaction.shard
         if outcome is EndOutcome.REFUSED:
-            self._context.answer(shard, request, current.refusal_of(producer))
+            why = transaction.why_ended if current.was_held_by(producer) else None
+            self._context.say(shard, Reply(request.request_id, current.refusal_of(producer), message=why))
         elif outcome is EndOutcome.WAIT:
             self._context.hold(transaction, request, deadline_ms)
         elif outcome is EndOutcome.INVALID:

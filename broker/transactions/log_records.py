@@ -1,8 +1,9 @@
 """Records of the transaction log: a transactional id as the key, a snapshot as the value, in Kafka's own format.
 
-Kafka's `TransactionLogValue` lacks two things that a coordinator should still know after a restart: the epoch before
-the current one, without which a producer that repeats a request is taken for a stranger, and the branches and tags of
-transactions with many writers. They travel in tagged fields of ours, which other readers skip.
+Kafka's `TransactionLogValue` lacks what a coordinator should still know after a restart: the epoch before the current
+one, without which a producer that repeats a request is taken for a stranger, the branches and tags of transactions with
+many writers, what is prepared, where a producer comes from, and to whom a slot of a pool belongs. They travel in tagged
+fields of ours, which other readers skip.
 
 Most records have one of few shapes. Those are packed and unpacked here in one go, because a transaction writes three of
 them and a recovery reads all there are; the codec does the rest. What both write is the same, byte for byte.
@@ -10,7 +11,7 @@ them and a recovery reads all there are; the codec does the rest. What both writ
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
@@ -18,10 +19,15 @@ from struct import Struct as Packing
 from typing import Annotated, Final
 
 from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER_ID, TopicPartition
-from eagleray.broker.transactions.branch_records import decode_branching, encode_branching
+from eagleray.broker.log import Appended, PartitionLog
+from eagleray.broker.transactions.branches.records import decode_branching, encode_branching
+from eagleray.broker.transactions.origin import ORIGIN_BYTES
+from eagleray.broker.transactions.pools.owner import OWNER_BYTES, decode_owner, encode_owner
+from eagleray.broker.transactions.preparation import decode_preparation, encode_preparation
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.codec import MalformedMessage, decode_versioned, encode_versioned, read_prefix
+from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.annotations import Int16, Since, Tagged
 from eagleray.protocol.messages.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
@@ -30,10 +36,13 @@ NEVER_LOGGED: Final = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FEN
 
 
 class LoggedTransaction(TransactionLogValue, frozen=True):
-    """Kafka's record with two fields of ours, far behind the tags that Kafka may come to use."""
+    """Kafka's record with fields of ours, far behind the tags that Kafka may come to use."""
 
     last_producer_epoch: Annotated[Int16, Since(VALUE_VERSION), Tagged(100)] = NO_EPOCH
     branching: Annotated[bytes, Since(VALUE_VERSION), Tagged(101)] = b""
+    preparation: Annotated[bytes, Since(VALUE_VERSION), Tagged(102)] = b""
+    origin: Annotated[bytes, Since(VALUE_VERSION), Tagged(103)] = b""
+    owner: Annotated[bytes, Since(VALUE_VERSION), Tagged(104)] = b""
 
 
 _KEY_TYPE = TransactionLogKey.wire.record_type
@@ -47,10 +56,23 @@ _TAIL_WITH_VERSION = Packing(">qq3bh")
 _TAIL_WITH_LAST_EPOCH = Packing(">qq3bh2bh")
 _WITHOUT_PARTITIONS = Packing(f"{_HEAD.format}bqq")
 _NO_TAGS = b"\0"
-_COMMON_TAGS = 64
+_COMMON_TAGS = 64 + ORIGIN_BYTES + OWNER_BYTES
 """Tagged fields beyond this have branches among them, and are those of no other record."""
 _NULL = b"\0"
 _BARE = encode_versioned(LoggedTransaction(transaction_partitions=None), VALUE_VERSION)[: _WITHOUT_PARTITIONS.size]
+
+
+def _tag_head(message: LoggedTransaction, size_bytes: int) -> bytes:
+    """Give what stands before the one tagged field of a message: its tag and its length."""
+    return encode_versioned(message, VALUE_VERSION)[len(_BARE) + len(_NO_TAGS) : -size_bytes]
+
+
+def _origin_head(size_bytes: int) -> bytes:
+    return _tag_head(LoggedTransaction(transaction_partitions=None, origin=bytes(size_bytes)), size_bytes)
+
+
+_ORIGIN_HEADS = (b"", *map(_origin_head, range(1, ORIGIN_BYTES + 1)))
+_OWNER_HEAD = _tag_head(LoggedTransaction(transaction_partitions=None, owner=bytes(OWNER_BYTES)), OWNER_BYTES)
 
 
 @lru_cache(maxsize=16_384)
@@ -63,12 +85,15 @@ def encode_key(transactional_id: str) -> bytes:
 def encode_value(snapshot: Snapshot) -> bytes:
     """Give the value that keeps a snapshot."""
     assert snapshot.state not in NEVER_LOGGED, f"{snapshot.state.name} is never logged"
+    origin, origin_bytes = snapshot.origin, len(snapshot.origin)
     is_common = (
         snapshot.client_version
         and snapshot.previous_producer_id == NO_PRODUCER_ID
         and snapshot.next_producer_id == NO_PRODUCER_ID
         and snapshot.next_producer_epoch == NO_EPOCH
         and snapshot.branching is None
+        and snapshot.preparation is None
+        and origin_bytes <= ORIGIN_BYTES
     )
     if not is_common:
         return encode_versioned(_to_message(snapshot), VALUE_VERSION)
@@ -76,10 +101,16 @@ def encode_value(snapshot: Snapshot) -> bytes:
     partitions = _NULL if snapshot.state is _EMPTY else _encode_partitions(snapshot.partitions)
     updated_ms, start_ms, version = snapshot.updated_ms, snapshot.start_ms, snapshot.client_version
     # How many tagged fields there are, then each with its tag and its length.
-    if snapshot.last_producer_epoch == NO_EPOCH:
-        return head + partitions + _TAIL_WITH_VERSION.pack(updated_ms, start_ms, 1, 2, 2, version)
-    last_epoch = snapshot.last_producer_epoch
-    return head + partitions + _TAIL_WITH_LAST_EPOCH.pack(updated_ms, start_ms, 2, 2, 2, version, 100, 2, last_epoch)
+    count, last_epoch = 2 if origin else 1, snapshot.last_producer_epoch
+    owner = b""
+    if snapshot.owner is not None:
+        count += 1
+        owner = _OWNER_HEAD + encode_owner(snapshot.owner)
+    if last_epoch == NO_EPOCH:
+        tail = _TAIL_WITH_VERSION.pack(updated_ms, start_ms, count, 2, 2, version)
+    else:
+        tail = _TAIL_WITH_LAST_EPOCH.pack(updated_ms, start_ms, count + 1, 2, 2, version, 100, 2, last_epoch)
+    return head + partitions + tail + _ORIGIN_HEADS[origin_bytes] + origin + owner
 
 
 def decode_value(value: bytes) -> Snapshot:
@@ -107,6 +138,9 @@ def decode_value(value: bytes) -> Snapshot:
         updated_ms=updated_ms,
         client_version=tagged.client_transaction_version,
         branching=decode_branching(tagged.branching) if tagged.branching else None,
+        preparation=decode_preparation(tagged.preparation) if tagged.preparation else None,
+        origin=tagged.origin,
+        owner=decode_owner(tagged.owner) if tagged.owner else None,
     )
 
 
@@ -163,6 +197,9 @@ def _to_message(snapshot: Snapshot) -> LoggedTransaction:
         client_transaction_version=snapshot.client_version,
         last_producer_epoch=snapshot.last_producer_epoch,
         branching=encode_branching(snapshot.branching),
+        preparation=encode_preparation(snapshot.preparation),
+        origin=snapshot.origin,
+        owner=encode_owner(snapshot.owner),
     )
 
 
@@ -185,6 +222,9 @@ def _from_message(message: LoggedTransaction) -> Snapshot:
         updated_ms=message.transaction_last_update_timestamp_ms,
         client_version=message.client_transaction_version,
         branching=decode_branching(message.branching),
+        preparation=decode_preparation(message.preparation),
+        origin=message.origin,
+        owner=decode_owner(message.owner),
     )
 
 
@@ -192,3 +232,27 @@ def _state_of(status: int) -> TransactionState:
     if not 0 <= status < len(_STATES) or _STATES[status] in NEVER_LOGGED:
         raise MalformedMessage(TransactionLogValue.__name__, None, f"no transaction is logged in state {status}")
     return _STATES[status]
+
+
+def append_transitions(
+    log: PartitionLog, transitions: Sequence[tuple[str, Snapshot | None]], *, leader_epoch: int, now_ms: int
+) -> bool:
+    """Append transitions, and say whether the log has taken all of them. Raises LogWriteFailed.
+
+    It is one batch and one write, unless that is too large: very many ids may expire in one turn. Where this fails, the
+    log may have some of them.
+    """
+    records = [
+        (encode_key(name), None if snapshot is None else encode_value(snapshot)) for name, snapshot in transitions
+    ]
+    return _append(log, records, leader_epoch, now_ms)
+
+
+def _append(log: PartitionLog, records: Sequence[tuple[bytes, bytes | None]], leader_epoch: int, now_ms: int) -> bool:
+    result = log.append_records(records, leader_epoch=leader_epoch, now_ms=now_ms)
+    if isinstance(result, Appended):
+        return True
+    if result.error_code is not ErrorCode.MESSAGE_TOO_LARGE or len(records) == 1:
+        return False
+    middle = len(records) // 2
+    return _append(log, records[:middle], leader_epoch, now_ms) and _append(log, records[middle:], leader_epoch, now_ms)

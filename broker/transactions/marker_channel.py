@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.messages import Marker
+from eagleray.broker.messages import IMPLICIT_VERSION, Marker
 from eagleray.broker.transactions.events import BranchMarkers, SendMarkers
 
 MARKER_BYTES = 32
@@ -79,7 +79,7 @@ class MarkerChannel:
         size = 0
         while self.waiting and len(self.in_flight) < max_markers:
             task, partition = self.waiting[0]
-            size += MARKER_BYTES + PARTITION_BYTES + len(partition.topic)
+            size += MARKER_BYTES + PARTITION_BYTES + len(partition.topic) + len(task.request.transactional_id)
             if size > max_bytes and self.in_flight:
                 break
             self.waiting.popleft()
@@ -102,13 +102,12 @@ class MarkerChannel:
 
 
 def _markers_of(due: Iterable[Due]) -> tuple[Marker, ...]:
-    return tuple(
-        Marker(
-            task.producer,
-            task.commit,
-            task.request.coordinator_epoch,
-            task.request.transaction_version,
-            tuple(partition for _, partition in dues),
-        )
-        for task, dues in groupby(due, key=itemgetter(0))
-    )
+    markers: list[Marker] = []
+    for task, dues in groupby(due, key=itemgetter(0)):
+        partitions = tuple([partition for _, partition in dues])
+        request = task.request
+        version = request.transaction_version
+        # From version 2 on the epoch of the producer tells one transaction from the next.
+        decided = (0, "") if version >= IMPLICIT_VERSION else (request.decision, request.transactional_id)
+        markers.append(Marker(task.producer, task.commit, request.coordinator_epoch, version, partitions, *decided))
+    return tuple(markers)

@@ -6,7 +6,8 @@ from typing import Final, TypeAlias
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Marker, Message
-from eagleray.broker.transactions.events import MarkersWritten, SendMarkers, Tick
+from eagleray.broker.runtime.deadlines import Tick
+from eagleray.broker.transactions.events import MarkersWritten, SendMarkers
 from eagleray.protocol.errors import ErrorCode
 
 NO_LEADER: Final = -1

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.runtime.deadlines import NEVER_MS
-from eagleray.broker.transactions.events import MarkersWritten, SendMarkers, Tick
+from eagleray.broker.runtime.deadlines import NEVER_MS, Tick
+from eagleray.broker.transactions.events import MarkersWritten, SendMarkers
 from eagleray.broker.transactions.marker_channel import Due, MarkerChannel, MarkerTask
 from eagleray.broker.transactions.marker_events import (
     NO_LEADER,
@@ -33,7 +33,7 @@ DONE: Final = frozenset(
     {
         ErrorCode.NONE,
         # The partition has seen a later epoch of the producer, which no producer gets before this transaction has
-        # ended.
+        # ended; or it knows that the decision is over, and the transaction that is open there another.
         ErrorCode.INVALID_PRODUCER_EPOCH,
         # The partition cannot have taken the producer's records either.
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,

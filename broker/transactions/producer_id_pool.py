@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 
 _SHARE_KEPT = 10
-"""The next block is asked for when a tenth of this one is left, so that nobody has to wait for it."""
+"""The next block is asked for when a tenth of this one is left, so that no producer has to wait for it."""
 
 
 class ProducerIdPool:
     """Hands out the ids of blocks, each once, and says when another block is needed.
 
-    Keeps nothing: what is left of a block when its coordinator dies is never used by anybody.
+    Keeps nothing: what is left of a block when its coordinator dies is never used.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class ProducerIdPool:
         self._is_asking = False
 
     def take(self) -> int | None:
-        """Return an id that nobody else has, or None when all are given away."""
+        """Return an id that no other producer has, or None when all are given away."""
         if not self._blocks:
             return None
         block = self._blocks[0]

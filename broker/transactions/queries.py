@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.metadata.topic_configs import NO_MAX_HOLD_MS
+from eagleray.broker.runtime.deadlines import NEVER_MS
+from eagleray.broker.transactions.completing import TransactionCompletion
 from eagleray.broker.transactions.context import CoordinatorContext
-from eagleray.broker.transactions.events import (
+from eagleray.broker.transactions.descriptions import (
     DescribeTransaction,
     ListTransactions,
     TransactionDescribed,
     TransactionDescription,
     TransactionsListed,
 )
+from eagleray.broker.transactions.events import LastDecision, Reply
+from eagleray.broker.transactions.origin import decode_origin
+from eagleray.broker.transactions.preparation import NOT_PREPARED_MS
 from eagleray.broker.transactions.snapshot import NO_TIME_MS, Snapshot
 from eagleray.broker.transactions.states import KAFKA_NAMES
 from eagleray.broker.transactions.table import Transaction
@@ -20,9 +26,12 @@ from eagleray.protocol.errors import ErrorCode
 class QueryServer:
     """Answers from what is known here, once the log on which that rests is committed."""
 
-    def __init__(self, context: CoordinatorContext) -> None:
+    def __init__(self, context: CoordinatorContext, completion: TransactionCompletion) -> None:
         self._table = context.table
+        self._completion = completion
         self._runtime = context.runtime
+        self._hold_limits = context.hold_limits
+        self._questions = context.questions
 
     @property
     def is_loading(self) -> bool:
@@ -51,7 +60,7 @@ class QueryServer:
             shard,
             TransactionDescribed(query.request_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
             if found is None
-            else TransactionDescribed(query.request_id, ErrorCode.NONE, description_of(found)),
+            else TransactionDescribed(query.request_id, ErrorCode.NONE, self._describe(found)),
         )
 
     def list(self, query: ListTransactions, now_ms: int) -> None:
@@ -59,13 +68,33 @@ class QueryServer:
         if self.is_loading:
             self._runtime.say_at_once(TransactionsListed(query.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             return
-        found = tuple(description_of(each) for each in self._table if _is_asked_for(each.current, query, now_ms))
-        self._runtime.say_of_all(TransactionsListed(query.request_id, ErrorCode.NONE, found))
+        found = tuple(self._describe(each) for each in self._table if _is_asked_for(each.current, query, now_ms))
+        shards = self._runtime.shards
+        answer = TransactionsListed(query.request_id, ErrorCode.NONE, found, tuple(shards))
+        self._runtime.say_of_all(shards.values(), answer)
+
+    def _describe(self, transaction: Transaction) -> TransactionDescription:
+        next_ms = self._questions.next_question_ms(transaction)
+        return description_of(transaction, self._hold_limits.max_hold_ms(transaction.current), next_ms)
+
+    def last_decision(self, query: LastDecision, now_ms: int) -> None:  # noqa: ARG002 - all handlers take the time
+        """Tell a leader which decisions about a transactional id are over, at once: that rests on what leaders said."""
+        shard = self._table.find_shard(query.transactional_id)
+        if isinstance(shard, ErrorCode):
+            self._runtime.say_at_once(Reply(query.request_id, shard))
+            return
+        finished = self._completion.last_finished(self._table.find(query.transactional_id))
+        self._runtime.say_at_once(
+            Reply(query.request_id, ErrorCode.NONE, coordinator_epoch=shard.epoch, decision=finished)
+        )
 
 
-def description_of(transaction: Transaction) -> TransactionDescription:
+def description_of(
+    transaction: Transaction, max_hold_ms: int = NO_MAX_HOLD_MS, next_question_ms: int = NEVER_MS
+) -> TransactionDescription:
     """Say where a transactional id stands."""
     current, branching = transaction.current, transaction.current.branching
+    preparation = current.preparation if current.is_prepared else None
     partitions = current.partitions if branching is None else current.partitions | branching.partitions
     return TransactionDescription(
         transaction.transactional_id,
@@ -77,6 +106,13 @@ def description_of(transaction: Transaction) -> TransactionDescription:
         tuple(sorted(partitions)),
         None if branching is None else branching.tag,
         0 if branching is None or branching.tag is None else len(branching.branches),
+        decode_origin(current.origin),
+        max_hold_ms,
+        NOT_PREPARED_MS if preparation is None else preparation.prepared_ms,
+        b"" if preparation is None else preparation.context,
+        current.resolver,
+        0 if preparation is None else preparation.questions,
+        NO_TIME_MS if next_question_ms == NEVER_MS else next_question_ms,
     )
 
 

@@ -27,7 +27,7 @@ class TransactionState(enum.IntEnum):
     """It has a producer identity and no transaction."""
 
     ONGOING = 1
-    """At least one partition takes part."""
+    """At least one partition takes part, or it is prepared; `Snapshot` says whether it takes more."""
 
     PREPARE_COMMIT = 2
     """Decided: it will be committed, whatever happens; markers are under way."""
@@ -72,6 +72,11 @@ VALID_PREVIOUS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
 
 KAFKA_NAMES: Final = tuple(state.name.title().replace("_", "") for state in TransactionState)
 """What Kafka calls each state to those who list transactions, at the place of its number."""
+
+UNDECIDED_NAMES: Final = tuple(
+    KAFKA_NAMES[state] for state in (_State.ONGOING, _State.PREPARE_COMMIT, _State.PREPARE_ABORT)
+)
+"""The names of the states in which a transaction is open, or its markers are under way."""
 
 EXPIRABLE: Final = (_State.EMPTY, _State.COMPLETE_COMMIT, _State.COMPLETE_ABORT)
 """The states in which nothing is open, so that an idle transactional id may be forgotten."""

@@ -5,32 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from eagleray.broker.hashing import partition_for_name
+from eagleray.broker.identities import LAST_EPOCH
+from eagleray.broker.runtime.connection_bindings import ConnectionBindings
 from eagleray.broker.runtime.coordinator_runtime import CoordinatorRuntime, CoordinatorShard
-from eagleray.broker.transactions.events import Answer, SendMarkers
+from eagleray.broker.transactions.events import Answer, HeldTooLong, SendMarkers
+from eagleray.broker.transactions.pools.names import log_partition_of, slot_of
+from eagleray.broker.transactions.pools.pool import Pool
+from eagleray.broker.transactions.resolver_events import AskResolver
 from eagleray.broker.transactions.snapshot import Snapshot
-from eagleray.broker.transactions.states import TransactionState, may_follow
+from eagleray.broker.transactions.states import may_follow
 from eagleray.protocol.errors import ErrorCode
 
 NO_DECISION = 0
 
-Said: TypeAlias = Answer | SendMarkers
+Said: TypeAlias = Answer | SendMarkers | HeldTooLong | AskResolver
 """What waits until the log on which it rests is committed."""
 
 
-class TransactionShard(CoordinatorShard[Snapshot | None, Said]):
+class TransactionShard(CoordinatorShard[str, Snapshot | None, Said]):
     """One partition of the transaction log, at one coordinator epoch, and the transactional ids that it keeps."""
 
-    __slots__ = ("ongoing", "transactions")
+    __slots__ = ("bindings", "ongoing", "pools", "transactions")
 
-    def __init__(self, partition: int, epoch: int) -> None:
+    def __init__(self, partition: int, epoch: int, questions: Iterator[int]) -> None:
         super().__init__(partition, epoch)
+        self.bindings: ConnectionBindings[str] = ConnectionBindings(questions)
         self.transactions: dict[str, Transaction] = {}
         self.ongoing: dict[str, Transaction] = {}
         """Those that can time out, kept apart from the many that cannot."""
+        self.pools: dict[str, Pool] = {}
+        """Those that have slots, by their names."""
 
 
-TransactionRuntime: TypeAlias = CoordinatorRuntime[TransactionShard, Snapshot | None, Said]
+TransactionRuntime: TypeAlias = CoordinatorRuntime[TransactionShard, str, Snapshot | None, Said]
 
 
 class Transaction:
@@ -40,7 +47,7 @@ class Transaction:
     the log by no more than follows from the decision without another (`finish`), once all markers are written.
     """
 
-    __slots__ = ("current", "decision", "is_ahead", "shard", "transactional_id")
+    __slots__ = ("current", "decision", "is_ahead", "pool", "shard", "transactional_id", "why_ended")
 
     def __init__(self, transactional_id: str, shard: TransactionShard, current: Snapshot) -> None:
         self.transactional_id = transactional_id
@@ -50,6 +57,15 @@ class Transaction:
         """The decision whose markers are under way: its number, from when they are asked for until they are written."""
         self.is_ahead = False
         """It is finished, and the log still has the decision: a recovery would have the markers written once more."""
+        self.why_ended: str | None = None
+        """Why the coordinator has aborted the last transaction, where its producer is told more than that it did."""
+        self.pool: Pool | None = None
+        """Of a slot: the pool that it is one of."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this is a slot that no owner of its pool has: its producer is fenced, whatever its own epoch is."""
+        return self.pool is not None and not self.pool.has(self)
 
     def finish(self, completed: Snapshot) -> None:
         """Take note that every marker is written, which the log need not be told before anything else has happened."""
@@ -67,6 +83,7 @@ class Transaction:
         assert transition.producer_epoch >= current.producer_epoch or (transition.producer_id != current.producer_id), (
             f"{self.transactional_id}: an epoch never falls"
         )
+        assert transition.producer_epoch <= LAST_EPOCH, f"{self.transactional_id}: no epoch comes after {LAST_EPOCH}"
         self.current = transition
         self.is_ahead = False
 
@@ -86,7 +103,7 @@ class TransactionTable:
 
     def partition_of(self, transactional_id: str) -> int:
         """Say which partition of the transaction log keeps a transactional id."""
-        return partition_for_name(transactional_id, self._partitions)
+        return log_partition_of(transactional_id, self._partitions)
 
     def find_shard(self, transactional_id: str) -> TransactionShard | ErrorCode:
         """Return the shard that a transactional id belongs to, or why it cannot be asked here and now."""
@@ -100,16 +117,40 @@ class TransactionTable:
         transaction = Transaction(transactional_id, shard, current)
         shard.transactions[transactional_id] = transaction
         self._transactions[transactional_id] = transaction
-        if current.state is TransactionState.ONGOING:
+        self._enter_pool(transaction)
+        if current.can_time_out:
             shard.ongoing[transactional_id] = transaction
         return transaction
+
+    def _enter_pool(self, transaction: Transaction) -> None:
+        pools, slot = transaction.shard.pools, slot_of(transaction.transactional_id)
+        if slot is not None:
+            pool = pools.get(slot.pool)
+            if pool is None:
+                pool = pools[slot.pool] = Pool(slot.pool)
+                pool.head = self.find(slot.pool)
+            pool.slots[slot.number] = transaction
+            transaction.pool = pool
+        elif (pool := pools.get(transaction.transactional_id)) is not None:
+            pool.head = transaction
 
     def remove(self, transaction: Transaction) -> None:
         """Forget a transactional id."""
         del self._transactions[transaction.transactional_id]
         del transaction.shard.transactions[transaction.transactional_id]
+        self._leave_pool(transaction)
+
+    def _leave_pool(self, transaction: Transaction) -> None:
+        pools, slot = transaction.shard.pools, slot_of(transaction.transactional_id)
+        if slot is not None:
+            del pools[slot.pool].slots[slot.number]
+            if not pools[slot.pool].slots:
+                del pools[slot.pool]
+        elif (pool := pools.get(transaction.transactional_id)) is not None:
+            pool.head = None
 
     def remove_all(self, shard: TransactionShard) -> None:
         """Forget all that a partition of the transaction log holds."""
         for transactional_id in shard.transactions:
-            del self._transactions[transactional_id]
+            # One that was being entered when a request failed may not be here.
+            self._transactions.pop(transactional_id, None)

@@ -8,7 +8,9 @@ from msgspec.structs import replace
 
 from eagleray.broker.identities import LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, ProducerIdentity, TopicPartition
 from eagleray.broker.messages import IMPLICIT_VERSION
-from eagleray.broker.transactions.branching import Branch, begun_with_tag
+from eagleray.broker.transactions.branches.branching import Branch, begun_with_tag
+from eagleray.broker.transactions.preparation import NOT_ASKED_MS, Preparation
+from eagleray.broker.transactions.resolver import ResolverName
 from eagleray.broker.transactions.snapshot import NO_TIME_MS, Snapshot
 from eagleray.broker.transactions.states import TransactionState
 
@@ -66,9 +68,13 @@ def with_same_identity(current: Snapshot, timeout_ms: int, now_ms: int) -> Snaps
     )
 
 
-def with_tag(identity: Snapshot, before: Snapshot, tag: str) -> Snapshot:
+def with_tag(identity: Snapshot, before: Snapshot, tag: str, *, begins_anew: bool) -> Snapshot:
     """BeginBranched: InitProducerId, for a transaction with branches, which is one of version 2 throughout."""
-    return replace(identity, client_version=IMPLICIT_VERSION, branching=begun_with_tag(before.branching, tag))
+    return replace(
+        identity,
+        client_version=IMPLICIT_VERSION,
+        branching=begun_with_tag(before.branching, tag, begins_anew=begins_anew),
+    )
 
 
 def begun(current: Snapshot, partitions: Iterable[TopicPartition], client_version: int, now_ms: int) -> Snapshot:
@@ -76,7 +82,7 @@ def begun(current: Snapshot, partitions: Iterable[TopicPartition], client_versio
     return replace(
         current,
         state=_ONGOING,
-        # Whoever uses an epoch has heard of it: from here on nobody repeats a request with the one before.
+        # A producer that uses an epoch has heard of it: from here on it repeats no request with the one before.
         last_producer_epoch=NO_EPOCH,
         previous_producer_id=NO_PRODUCER_ID,
         partitions=frozenset(partitions),
@@ -114,9 +120,72 @@ def joined_by_many(
     )
 
 
+def prepared(
+    current: Snapshot,
+    context: bytes,
+    branches: Iterable[ProducerIdentity],
+    now_ms: int,
+    resolver: ResolverName | None = None,
+) -> Snapshot:
+    """PrepareTransaction: nothing joins any more, and no timeout ends it. One without partitions begins with it."""
+    named = tuple(sorted(branch.producer_id for branch in branches))
+    preparation = replace(
+        current.preparation or Preparation(), prepared_ms=now_ms, context=context, branches=named, resolver=resolver
+    )
+    if current.state is _ONGOING:
+        return replace(current, updated_ms=now_ms, preparation=preparation)
+    without_branches = None if current.branching is None else replace(current.branching, branches={})
+    begun_with_nothing = begun(current, _NOTHING, IMPLICIT_VERSION, now_ms)
+    return replace(begun_with_nothing, branching=without_branches, preparation=preparation)
+
+
+def kept(current: Snapshot, holder: ProducerIdentity, timeout_ms: int, *, is_named: bool, now_ms: int) -> Snapshot:
+    """InitProducerId that keeps what is open: its records stay those of their writer, and another is the holder."""
+    before = current.holder
+    return replace(
+        current,
+        last_producer_epoch=before.epoch if is_named else NO_EPOCH,
+        previous_producer_id=before.producer_id if before.producer_id != current.producer_id else NO_PRODUCER_ID,
+        next_producer_id=holder.producer_id,
+        next_producer_epoch=holder.epoch,
+        updated_ms=now_ms,
+        preparation=replace(current.preparation or Preparation(), next_timeout_ms=timeout_ms, asked_ms=NOT_ASKED_MS),
+    )
+
+
+def asked_about(current: Snapshot, now_ms: int) -> Snapshot:
+    """The resolver is about to be asked: the producer, if one still has the transaction, can do nothing more in it.
+
+    The identity that is the holder from now on is given to no producer, so the last epoch serves as well.
+    """
+    preparation = current.preparation
+    assert preparation is not None, "only what is prepared is asked about"
+    questions, holder = preparation.questions + 1, current.holder
+    raised = holder.epoch if current.has_been_asked_about else min(holder.epoch + 1, LAST_EPOCH)
+    return replace(
+        current,
+        last_producer_epoch=NO_EPOCH,
+        previous_producer_id=NO_PRODUCER_ID,
+        next_producer_id=holder.producer_id,
+        next_producer_epoch=raised,
+        updated_ms=now_ms,
+        preparation=replace(preparation, questions=questions, asked_ms=now_ms),
+    )
+
+
 def decided(current: Snapshot, *, commit: bool, client_version: int, now_ms: int) -> Snapshot:
     """EndTxn: the decision, which nothing can undo. In version 2 it raises the epoch, and markers carry the new one."""
     raises_epoch = client_version >= IMPLICIT_VERSION
+    if current.preparation is not None:
+        current = _with_outcome(current, commit=commit)
+    if current.is_kept:
+        current = _held_by_its_keeper(current, raised_by=raises_epoch, is_named=raises_epoch)
+        return replace(
+            current,
+            state=_PREPARE_COMMIT if commit else _PREPARE_ABORT,
+            updated_ms=now_ms,
+            client_version=client_version,
+        )
     return replace(
         current,
         state=_PREPARE_COMMIT if commit else _PREPARE_ABORT,
@@ -154,6 +223,9 @@ def fenced(current: Snapshot, *, is_named: bool, now_ms: int) -> Snapshot:
 
     Only a producer that asked for this itself, by its name, gets to go on afterwards.
     """
+    if current.is_kept:
+        current = _held_by_its_keeper(current, raised_by=1, is_named=is_named)
+        return replace(current, state=TransactionState.PREPARE_EPOCH_FENCE, updated_ms=now_ms)
     return replace(
         current,
         state=TransactionState.PREPARE_EPOCH_FENCE,
@@ -167,11 +239,60 @@ def aborted_by_coordinator(current: Snapshot, *, is_named: bool, now_ms: int) ->
     """End what its producer does not end, at an epoch above the producer's own.
 
     In version 2 the decision itself raises the epoch, once, and a producer that asks how its transaction ended is
-    told. Not so when no epoch is left: the last one is nobody's, so that whoever comes back has to ask for a new id.
+    told. Not so when no epoch is left: no producer gets the last one, and one that comes back has to ask for a new id.
     """
+    return _decided_for_its_producer(current, commit=False, is_named=is_named, now_ms=now_ms)
+
+
+def completed_by_token(current: Snapshot, *, commit: bool, now_ms: int) -> Snapshot:
+    """CompleteTransaction: end what its producer may have left, so that the producer can do nothing more in it."""
+    token = current.written_by
+    decision = _decided_for_its_producer(current, commit=commit, is_named=False, now_ms=now_ms)
+    preparation = (decision.preparation or Preparation()).remembering(token, commit=commit)
+    branching = current.branching
+    if branching is not None and commit:
+        branching = branching.when_committed(current.prepared_branches)
+    return replace(decision, branching=branching, preparation=preparation)
+
+
+def _decided_for_its_producer(current: Snapshot, *, commit: bool, is_named: bool, now_ms: int) -> Snapshot:
     if current.client_version >= IMPLICIT_VERSION and not current.is_epoch_exhausted:
-        return decided(current, commit=False, client_version=current.client_version, now_ms=now_ms)
-    return replace(fenced(current, is_named=is_named, now_ms=now_ms), state=_PREPARE_ABORT)
+        return decided(current, commit=commit, client_version=current.client_version, now_ms=now_ms)
+    ended = fenced(_with_outcome(current, commit=commit), is_named=is_named, now_ms=now_ms)
+    return replace(ended, state=_PREPARE_COMMIT if commit else _PREPARE_ABORT)
+
+
+def _with_outcome(current: Snapshot, *, commit: bool) -> Snapshot:
+    """Remember how a prepared transaction ends."""
+    if not current.is_prepared or current.preparation is None:
+        return current
+    return replace(current, preparation=current.preparation.remembering(current.written_by, commit=commit))
+
+
+def _held_by_its_keeper(current: Snapshot, *, raised_by: int, is_named: bool) -> Snapshot:
+    """Give a kept transaction the identities of its end: markers above all that was written, and the holder raised.
+
+    The keeper may go on under the transaction's own producer id, and then its epoch is the markers'. Where it goes on
+    under another, the first is never used again, and its last epoch ends it.
+    """
+    epoch = min(current.next_producer_epoch + raised_by, LAST_EPOCH)
+    last_epoch = current.next_producer_epoch if is_named else NO_EPOCH
+    if current.next_producer_id == current.producer_id:
+        return replace(
+            current,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            previous_producer_id=NO_PRODUCER_ID,
+            next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_EPOCH,
+        )
+    return replace(
+        current,
+        producer_epoch=LAST_EPOCH,
+        last_producer_epoch=last_epoch,
+        previous_producer_id=current.next_producer_id,
+        next_producer_epoch=epoch,
+    )
 
 
 def completed(current: Snapshot, now_ms: int) -> Snapshot:
@@ -179,6 +300,8 @@ def completed(current: Snapshot, now_ms: int) -> Snapshot:
     state = _COMPLETE_COMMIT if current.state is _PREPARE_COMMIT else _COMPLETE_ABORT
     if current.branching is not None:
         current = replace(current, branching=current.branching.when_completed())
+    if current.preparation is not None:
+        current = _without_preparation(current)
     if current.next_producer_id == NO_PRODUCER_ID:
         return replace(current, state=state, partitions=_NOTHING, updated_ms=now_ms)
     return replace(
@@ -186,12 +309,24 @@ def completed(current: Snapshot, now_ms: int) -> Snapshot:
         state=state,
         producer_id=current.next_producer_id,
         producer_epoch=current.next_producer_epoch,
-        previous_producer_id=current.producer_id,
+        # It is the one that the last request named, where a keeper had another than the transaction.
+        previous_producer_id=(
+            current.producer_id if current.previous_producer_id == NO_PRODUCER_ID else current.previous_producer_id
+        ),
         next_producer_id=NO_PRODUCER_ID,
         next_producer_epoch=NO_EPOCH,
         partitions=_NOTHING,
         updated_ms=now_ms,
     )
+
+
+def _without_preparation(current: Snapshot) -> Snapshot:
+    """The end of a transaction that was prepared or kept: the next ones have the timeout of their own producer."""
+    preparation = current.preparation
+    if preparation is None:
+        return current
+    timeout_ms = current.timeout_ms if preparation.next_timeout_ms is None else preparation.next_timeout_ms
+    return replace(current, timeout_ms=timeout_ms, preparation=preparation.when_completed())
 
 
 def expired(current: Snapshot, now_ms: int) -> Snapshot:

@@ -1,10 +1,18 @@
-"""The program: its groups of commands, and how it fails."""
+"""The program: its groups of commands, and how it fails.
+
+Packages that sit above this one, or beside it, add a group of commands with
+
+    [project.entry-points."eagleray.commands"]
+    pipeline = "eagleray.pipelines.cli:app"
+
+where the object is a Typer. Loading it should be quick: `eagleray --help` does so, to say what the group is for.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from typer.core import TyperGroup
@@ -13,26 +21,33 @@ from eagleray.cli import (
     benching,
     consuming,
     contacting,
+    doctor,
     groups,
     hosting_commands,
     logs,
     nodes,
     producing,
     status,
+    storage,
     topics,
     transactions,
 )
-from eagleray.cli.added_commands import added_command, names_of_added
 from eagleray.cli.errors import line_for
 from eagleray.cli.options import examples
 from eagleray.cli.signals import Interrupted, stop_signals
 from eagleray.cli.streams import StdoutClosed, keep_stdout
 
+if TYPE_CHECKING:
+    from typer._click.core import Command, Context
+
+
+_ADDED: Final = "eagleray.commands"
+
 
 class OneLineErrors(TyperGroup):
     """Says what was wrong in one line, and leaves the traceback to `--debug`."""
 
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as the class above has it
+    def invoke(self, ctx: Context) -> object:
         """Run the command that was asked for."""
         try:
             with stop_signals.taken():
@@ -46,14 +61,27 @@ class OneLineErrors(TyperGroup):
             typer.echo(f"error: {line}", err=True)
             raise typer.Exit(stop_signals.exit_code or 1) from None
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - as the class above has it
+    def list_commands(self, ctx: Context) -> list[str]:
         """The names of our own commands, then of those that were added."""
         ours = super().list_commands(ctx)
-        return [*ours, *(name for name in names_of_added() if name not in ours)]
+        return [*ours, *(name for name in _names_of_added() if name not in ours)]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as the class above has it
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """The command of this name; an added one is loaded now."""
-        return super().get_command(ctx, cmd_name) or added_command(cmd_name)
+        return super().get_command(ctx, cmd_name) or _added_command(cmd_name)
+
+
+def _names_of_added() -> list[str]:
+    return sorted({point.name for point in importlib.metadata.entry_points(group=_ADDED)})
+
+
+def _added_command(name: str) -> Command | None:
+    """Load the group of a name; None where no module has added it."""
+    for point in importlib.metadata.entry_points(group=_ADDED, name=name):
+        command = typer.main.get_command(point.load())
+        command.name = name
+        return command
+    return None
 
 
 app = typer.Typer(
@@ -93,16 +121,13 @@ def eagleray(
     del version, debug  # the first was dealt with before, the second is for `main`, which catches errors
 
 
-hosting_commands.add_to(app)
-logs.add_to(app)
-status.add_to(app)
-contacting.add_to(app)
-producing.add_to(app)
-consuming.add_to(app)
+for module in (hosting_commands, logs, status, doctor, contacting, producing, consuming):
+    app.add_typer(module.app)
 app.add_typer(topics.app, name="topic")
 app.add_typer(nodes.app, name="node")
 app.add_typer(transactions.app, name="txn")
 app.add_typer(groups.app, name="group")
+app.add_typer(storage.app, name="storage")
 app.add_typer(benching.app, name="bench")
 
 

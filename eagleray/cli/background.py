@@ -1,4 +1,4 @@
-"""A cluster that runs on without a terminal: kept by a process of its own, which is found again by its pid."""
+"""A cluster that runs without a terminal, kept by a process of its own, which is found again by its pid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOG_FILE: Final = "eagleray.log"
 PROGRESS: Final = "starting: "
-"""What lines begin with that say what a start is doing."""
+"""The prefix of lines that say what a start is doing."""
 
 _READY: Final = "bootstrap.servers="
 _LOOK_S: Final = 0.1
@@ -30,18 +30,17 @@ def command_of(request: StartRequest) -> list[str]:
     # Without -P the current directory would come first: a folder `eagleray` there is not what is running here.
     command = [sys.executable, "-P", "-m", "eagleray", "start", "--name", request.connection.name]
     command += ["--data-dir", request.data_dir, "--layout", request.layout]
-    if request.listen is not None:
-        command += ["--listen", request.listen]
-    if request.machines is not None:
-        command += ["--machines", str(request.machines)]
-    if request.advertise is not None:
-        command += ["--advertise", request.advertise]
-    if request.node_ports is not None:
-        command += ["--node-ports", request.node_ports]
-    if request.coordinators is not None:
-        command += ["--coordinators", str(request.coordinators)]
-    if request.leaders is not None:
-        command += ["--leaders", str(request.leaders)]
+    options = {
+        "--listen": request.listen,
+        "--machines": request.machines,
+        "--advertise": request.advertise,
+        "--node-ports": request.node_ports,
+        "--coordinators": request.coordinators,
+        "--leaders": request.leaders,
+    }
+    for option, chosen in options.items():
+        if chosen is not None:
+            command += [option, str(chosen)]
     for key, value in request.settings.items():
         command += ["--config", f"{key}={value}"]
     return command

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from array import array
-from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from eagleray.actors.memory import collect_garbage_rarely
+from eagleray.actors.process.memory import collect_garbage_rarely
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import AbortableError
 from eagleray.client.producer.producer import AsyncProducer
@@ -21,7 +20,7 @@ _RECENT: Final = 2000
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of the cluster."""
+    """The load to put on the cluster."""
 
     topic: str
     producers: int = 1000
@@ -50,7 +49,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     max_ms: float
     aborted: int
     missed: int
-    """Arrivals that no producer was free for before the end."""
+    """Arrivals for which no producer was free before the end."""
 
 
 class Bench:
@@ -86,7 +85,7 @@ class Bench:
         work = self._closed if self.load.rate is None else self._offered
         self._began = self._loop.time()
         self._ended = self._began + self.load.seconds
-        tasks = [self._start(work(number, producer)) for number, producer in enumerate(self._producers)]
+        tasks = [self._loop.create_task(work(number, each)) for number, each in enumerate(self._producers)]
         try:
             if self.load.rate is not None:
                 await self._dispatch(self.load.rate, tasks)
@@ -97,16 +96,13 @@ class Bench:
             await asyncio.gather(*tasks, return_exceptions=True)
         return self.report()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return self._loop.create_task(work)
-
     # Closed loop: the next transaction begins when the last one has ended
 
     async def _closed(self, number: int, producer: AsyncProducer) -> None:
         while (now := self._loop.time()) < self._ended and self._begun < self.load.transactions:
             await self._transact(number, producer, now)
 
-    # Offered rate: transactions arrive, whether or not somebody is free
+    # Offered rate: transactions arrive, whether or not a producer is free
 
     async def _offered(self, number: int, producer: AsyncProducer) -> None:
         while True:

@@ -13,13 +13,16 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from eagleray.broker.transactions.descriptions import TransactionDescription
+from eagleray.broker.transactions.events import ForgetTransactionalId
 from eagleray.cli.bench_load import Bench, Load, Report
-from eagleray.cli.forgetting import forget_ids
 from eagleray.cli.options import Address, Connection, Json, Name, examples
 from eagleray.cli.output import counted, note, print_json, print_table
 from eagleray.cli.running import prepare_ray, run, run_until_stopped
 from eagleray.cli.signals import stop_signals
+from eagleray.client.calls import Question, call_with_retries
 from eagleray.client.errors import TopicExists
+from eagleray.client.retry_policy import RetryPolicy
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Measure a cluster.")
 
 _REFRESH_S: Final = 0.25
+_AT_ONCE: Final = 100
 
 
 @app.callback()
@@ -107,13 +111,13 @@ async def _measure(session: Session, load: Load, *, is_quiet: bool) -> Report:
     try:
         return await _measure_topic(session, load, prefix, is_quiet=is_quiet)
     finally:
-        await forget_ids(session, prefix)
+        await _forget_ids(session, prefix)
         if is_ours:
             await session.cluster.admin.delete_topic(load.topic)
 
 
 async def _make_topic(session: Session, load: Load) -> bool:
-    """Make the topic; return whether it was not there, so that it goes again with the bench."""
+    """Create the topic; return whether it is new, so that the bench deletes it."""
     try:
         await session.cluster.admin.create_topic(load.topic, partitions=load.partitions)
     except TopicExists:
@@ -135,6 +139,25 @@ async def _measure_topic(session: Session, load: Load, prefix: str, *, is_quiet:
             await asyncio.gather(display, return_exceptions=True)
     finally:
         await running.close()
+
+
+async def _forget_ids(session: Session, prefix: str) -> None:
+    """Have every transactional id forgotten that begins so; otherwise coordinators keep it for days."""
+    listed = await session.cluster.admin.list_transactions()
+    ours = [found for found in listed if found.transactional_id.startswith(prefix)]
+    for first in range(0, len(ours), _AT_ONCE):
+        await asyncio.gather(*(_forget(session, found) for found in ours[first : first + _AT_ONCE]))
+
+
+async def _forget(session: Session, found: TransactionDescription) -> None:
+    runtime, name = session.cluster.runtime, found.transactional_id
+    await call_with_retries(
+        runtime,
+        lambda: runtime.view.transaction_coordinator(name),
+        f"forgetting transactional id {name!r}",
+        Question(ForgetTransactionalId, name, found.producer),
+        retry_policy=RetryPolicy(),
+    )
 
 
 async def _show(running: Bench, *, is_quiet: bool) -> None:

@@ -1,98 +1,95 @@
-"""What holds readers of committed records back: which transaction, since when, and whose it is."""
+"""`eagleray txn blocking`: what holds readers of committed records back, once or again and again."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.partitions.events import DescribeProducers, ProducerDescription, ProducersDescribed
-from eagleray.broker.transactions.events import TransactionDescription
-from eagleray.client.calls import RetryPolicy, call_with_retries
+from eagleray.broker.transactions.origin import Origin
+from eagleray.cli.errors import UsageError
+from eagleray.cli.output import ago, print_json, print_table, until
+from eagleray.client.admin.descriptions import BlockingTransaction
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
 
-
-class Blocking(msgspec.Struct, frozen=True):
-    """A transaction that is open in a partition; nothing from its first offset on is read as committed."""
-
-    topic: str
-    partition: int
-    open_since_offset: int
-    last_write_ms: int
-    producer_id: int
-    epoch: int
-    transactional_id: str | None
-    """Whose it is; None where no coordinator knows it, so that it never ends by itself."""
-
-    state: str
-    started_ms: int
-    end_with: str
-    """The command that ends it."""
+_COLUMNS = ("partition", "from offset", "waiting", "open for", "ends in", "transactional id", "producer", "from")
 
 
-async def find_blocking(session: Session, topics: Iterable[str]) -> list[Blocking]:
-    """Find every transaction that is open in some partition, the oldest of each partition first."""
-    view = session.cluster.runtime.view
-    await view.refreshed()
-    names = tuple(topics) or tuple(name for name in view.partitions if not name.startswith("__"))
-    for name in names:
-        await session.require_topic(name)
-    partitions = [partition for name in names for partition in view.partitions[name]]
-    producers = await asyncio.gather(*(_open_in(session, partition) for partition in partitions))
-    if not any(producers):
-        return []
-    # Asked for last, so that what has begun meanwhile is not taken for one that no coordinator knows.
-    known = await session.cluster.admin.list_transactions(states=("Ongoing", "PrepareCommit", "PrepareAbort"))
-    return [
-        _blocking(partition, found, known)
-        for partition, each in zip(partitions, producers, strict=True)
-        for found in sorted(each, key=lambda producer: producer.open_since_offset)
-    ]
+async def find_blocking(
+    session: Session, topics: list[str], group: str | None, partition: int | None
+) -> list[BlockingTransaction]:
+    """Find what holds back the readers of topics, of one partition, or of a group."""
+    if group is not None and topics:
+        raise UsageError("topics and --group were both given; expected the one or the other.")
+    if partition is not None and len(topics) != 1:
+        raise UsageError(f"--partition is {partition}; expected one topic beside it.")
+    for topic in topics:
+        await session.require_topic(topic, partition)
+    if partition is not None:
+        return await session.cluster.admin.blocking(TopicPartition(topics[0], partition))
+    return await session.cluster.admin.blocking(*topics, group=group)
 
 
-async def _open_in(session: Session, partition: TopicPartition) -> list[ProducerDescription]:
-    runtime = session.cluster.runtime
-    reply: ProducersDescribed = await call_with_retries(
-        runtime,
-        lambda: runtime.view.leaders.get(partition, NO_NODE),
-        f"describing the producers of {partition}",
-        DescribeProducers,
-        partition,
-        retry_policy=RetryPolicy(),
-    )
-    return [producer for producer in reply.producers if producer.open_since_offset >= 0]
+def print_blocking(found: list[BlockingTransaction], *, json: bool) -> None:
+    """Print what was found."""
+    if json:
+        print_json([_as_dict(each) for each in found])
+    else:
+        print_table((*_COLUMNS, "state", "to end it"), map(_row, found), empty="nothing is held back")
 
 
-def _blocking(
-    partition: TopicPartition, found: ProducerDescription, known: Sequence[TransactionDescription]
-) -> Blocking:
-    owner = _owner(partition, found.producer.producer_id, known)
-    orphaned = f"eagleray txn abort-hanging {partition.topic} {partition.partition} {found.producer.producer_id}"
-    return Blocking(
-        topic=partition.topic,
-        partition=partition.partition,
-        open_since_offset=found.open_since_offset,
-        last_write_ms=found.last_timestamp_ms,
-        producer_id=found.producer.producer_id,
-        epoch=found.producer.epoch,
-        transactional_id=None if owner is None else owner.transactional_id,
-        state="hanging" if owner is None else owner.state,
-        started_ms=-1 if owner is None else owner.start_ms,
-        end_with=orphaned if owner is None else f"eagleray txn abort {owner.transactional_id}",
+def _row(found: BlockingTransaction) -> tuple[object, ...]:
+    return (
+        found.partition,
+        found.open_since_offset,
+        found.records_waiting,
+        ago(found.start_ms if found.start_ms >= 0 else found.last_timestamp_ms),
+        "never by itself" if found.ends_by_ms < 0 else until(found.ends_by_ms),
+        found.transactional_id or "(unknown to all)",
+        f"{found.producer.producer_id}:{found.producer.epoch}",
+        origin_text(found.origin),
+        found.state,
+        found.end_with,
     )
 
 
-def _owner(
-    partition: TopicPartition, producer_id: int, known: Sequence[TransactionDescription]
-) -> TransactionDescription | None:
-    """The transaction with this producer, or else one with branches in the partition: it may be one of those."""
-    here = [transaction for transaction in known if partition in transaction.partitions]
-    of_producer = [transaction for transaction in here if transaction.producer.producer_id == producer_id]
-    with_branches = [transaction for transaction in here if transaction.branches > 0]
-    return next(iter((*of_producer, *with_branches)), None)
+def _as_dict(found: BlockingTransaction) -> dict[str, Any]:
+    return {
+        "topic": found.partition.topic,
+        "partition": found.partition.partition,
+        "open_since_offset": found.open_since_offset,
+        "records_waiting": found.records_waiting,
+        "last_write_ms": found.last_timestamp_ms,
+        "producer_id": found.producer.producer_id,
+        "epoch": found.producer.epoch,
+        "transactional_id": found.transactional_id,
+        "state": found.state,
+        "started_ms": found.start_ms,
+        "timeout_ms": found.timeout_ms,
+        "max_hold_ms": found.max_hold_ms,
+        "ends_by_ms": found.ends_by_ms,
+        "prepared_ms": found.prepared_ms,
+        "tag": found.tag,
+        **origin_dict(found.origin),
+        "end_with": found.end_with,
+    }
+
+
+def origin_dict(origin: Origin) -> dict[str, Any]:
+    """Say where a transaction comes from, for programs."""
+    return {name: getattr(origin, name) for name in origin.__struct_fields__}
+
+
+def origin_text(origin: Origin) -> str:
+    """Say where a transaction comes from, as far as it is known."""
+    parts = {
+        "": origin.client_address,
+        "client": origin.client_id,
+        "Ray job": origin.ray_job,
+        "in": origin.ray_task,
+        "Spark": origin.spark_application,
+        "query": origin.spark_query,
+        "batch": "" if origin.spark_batch < 0 else str(origin.spark_batch),
+    }
+    return ", ".join(f"{name} {text}".lstrip() for name, text in parts.items() if text) or "-"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -20,34 +19,26 @@ from eagleray.cli.running import run
 from eagleray.cli.signals import Interrupted
 from eagleray.client.consumer.consumer import AsyncConsumer
 from eagleray.client.errors import EaglerayError
+from eagleray.client.settings import IsolationLevel
 from eagleray.client.types import ConsumerRecord
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
 
+app = typer.Typer()
+
 _FOREVER_MS: Final = 24 * 60 * 60 * 1000
 _COMMIT_S: Final = 10.0
 
 
-class Isolation(enum.StrEnum):
-    """Which records are shown."""
-
-    READ_COMMITTED = "read_committed"
-    READ_UNCOMMITTED = "read_uncommitted"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command(
-        epilog=examples(
-            "eagleray consume orders --max 10",
-            "eagleray consume orders --group audit --timeout 5",
-            "eagleray consume orders --from end --format '%p:%o %k=%v\\n'",
-            "eagleray consume orders --isolation read_uncommitted --json",
-        )
-    )(consume)
-
-
+@app.command(
+    epilog=examples(
+        "eagleray consume orders --max 10",
+        "eagleray consume orders --group audit --timeout 5",
+        "eagleray consume orders --from end --format '%p:%o %k=%v\\n'",
+        "eagleray consume orders --isolation read_uncommitted --json",
+    )
+)
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.")],
     *,
@@ -59,8 +50,8 @@ def consume(
         typer.Option("--from", metavar="beginning|end|OFFSET", help="Where to begin; by default where the group is."),
     ] = None,
     isolation: Annotated[
-        Isolation, typer.Option("--isolation", help="Whether to leave out what is open or aborted.")
-    ] = Isolation.READ_COMMITTED,
+        IsolationLevel, typer.Option("--isolation", help="Whether to leave out what is open or aborted.")
+    ] = "read_committed",
     limit: Annotated[int | None, typer.Option("--max", min=1, help="End after this many records.")] = None,
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=0, help="End after this many seconds without a record.")
@@ -91,7 +82,7 @@ def consume(
     async def work(session: Session) -> None:
         count = await session.require_topic(topic, partition)
         numbers = range(count) if partition is None else (partition,)
-        settings = {"group.id": group, "isolation.level": str(isolation)}
+        settings = {"group.id": group, "isolation.level": isolation}
         if isinstance(begin, int):
             settings["auto.offset.reset"] = "none"
         async with session.cluster.consumer(config=settings) as consumer:

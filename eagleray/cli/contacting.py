@@ -14,14 +14,12 @@ from eagleray.cli.running import run
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
 
+app = typer.Typer()
+
 File = Annotated[str, typer.Argument(metavar="FILE", help="Where to write it; only its owner may read the file.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command(epilog=examples("eagleray contact /etc/eagleray/contact"))(contact)
-
-
+@app.command(epilog=examples("eagleray contact /etc/eagleray/contact"))
 def contact(file: File, *, name: Name = "", address: Address = None) -> None:
     """Write a file with which programs reach the cluster from outside of Ray.
 

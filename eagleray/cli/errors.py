@@ -1,4 +1,4 @@
-"""What a command says when it cannot do what it was asked for: one line."""
+"""The errors of commands, each in one line."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ ADVICE: Final[dict[type[EaglerayError], str]] = {
     errors.NotConnected: "`eagleray status` shows whether the cluster runs and its nodes can be reached.",
     errors.NodeUnreachable: "Open the port to this machine, or take Ray's lane: set EAGLERAY_LANE=ray.",
     errors.BufferFull: "The cluster takes records more slowly than they come; `eagleray status` shows its nodes.",
+    errors.PoolBusy: "The transactions of the pool end more slowly than others begin.",
     errors.UnstableOffsets: "`eagleray txn find-hanging` finds a transaction that never ends.",
     errors.DeliveryTimeout: "`eagleray topic describe TOPIC` shows whether its partitions have leaders.",
     errors.MessageTooLarge: (
@@ -25,9 +26,11 @@ ADVICE: Final[dict[type[EaglerayError], str]] = {
     ),
     errors.OutOfOrderSequence: "Records before this one were lost by the cluster; look for the cause in its logs.",
     errors.TransactionTimedOut: "Nothing was committed; write less at once.",
+    errors.OffsetsInUse: "Another transaction goes on with the same partition.",
     errors.CommitFailed: "The group has other members by now; run the command again.",
     errors.RecordRefused: "Correct the record; `eagleray topic describe TOPIC` shows the topic's settings.",
     errors.ProducerFenced: "The newer producer goes on in its place: two of them must not share a --transactional-id.",
+    errors.PoolFenced: "The newer owner of the pool goes on in its place.",
     errors.AuthorizationFailed: "Ask for the permission, then run the command again.",
     errors.UnsupportedByCluster: "Use the same release of Eagleray here and in the cluster.",
     errors.ServerFailed: "The cluster's logs say more.",
@@ -38,6 +41,8 @@ ADVICE: Final[dict[type[EaglerayError], str]] = {
     errors.CannotStart: "Nothing was left running.",
     errors.CannotAdd: "The cluster goes on as it is.",
     errors.InvalidTransactionState: "`eagleray txn describe ID` shows where the transaction is.",
+    errors.NotCompleted: "`eagleray txn describe ID` shows it, and the commands that end it.",
+    errors.CompletedOtherwise: "`eagleray txn describe ID` shows where the transactional id stands.",
     errors.TopicNotFound: "`eagleray topic list` shows those there are, `eagleray topic create NAME` makes one.",
     errors.TopicExists: "Use it as it is, or choose another name.",
     errors.TopicRefused: "Correct the name, the number of partitions or the settings; nothing was changed.",

@@ -23,11 +23,7 @@ Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group.")]
 @app.command("list", epilog=examples("eagleray group list"))
 def list_groups(*, json: Json = False, name: Name = "", address: Address = None) -> None:
     """List the groups that have committed offsets."""
-
-    async def work(session: Session) -> list[str]:
-        return await session.cluster.admin.list_groups()
-
-    groups = run(Connection(name, address), work)
+    groups = run(Connection(name, address), lambda session: session.cluster.admin.list_groups())
     if json:
         print_json([{"group": group} for group in groups])
     else:

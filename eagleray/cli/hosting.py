@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from eagleray import cluster_records as records
-from eagleray.actors.cluster_credentials import ClusterCredentials
-from eagleray.actors.finding import NoSuchCluster
-from eagleray.actors.finding import find_cluster as find_quietly
-from eagleray.actors.joining import Progress, say_nothing
+from eagleray.actors.cluster.discovery import NoSuchCluster
+from eagleray.actors.cluster.discovery import find_cluster as find_quietly
+from eagleray.actors.cluster.joining import Progress, say_nothing
+from eagleray.actors.cluster.start_cluster import bootstrap_nodes, stop_cluster
 from eagleray.actors.lanes.peers import Unanswered
-from eagleray.actors.starting import bootstrap_nodes, stop_cluster
-from eagleray.broker.controller.image import EMPTY_IMAGE
+from eagleray.actors.process.cluster_credentials import ClusterCredentials
+from eagleray.broker.metadata.image import EMPTY_IMAGE
 from eagleray.cli import session
 from eagleray.cli.errors import UsageError
 from eagleray.cli.hosting_commands import StartRequest, check, listen_at, ports_of
@@ -24,7 +24,7 @@ from eagleray.cli.options import Connection
 from eagleray.cli.running import run_until_stopped
 from eagleray.cli.signals import stop_signals
 from eagleray.client.errors import CannotStart
-from eagleray.connecting import StartOptions, start_nodes
+from eagleray.connecting import StartOptions, open_client, start_nodes
 
 _START_S: Final = 180.0
 _ASK_S: Final = 5.0
@@ -92,9 +92,9 @@ async def _find_running(request: StartRequest) -> ClusterCredentials | None:
 
     A head that remembers its actors starts them when it is back itself.
     """
-    patience_s = request.wait_s + _START_S if request.unless_running else _ASK_S
+    longest_s = request.wait_s + _START_S if request.unless_running else _ASK_S
     with suppress(NoSuchCluster, TimeoutError):
-        async with asyncio.timeout(patience_s):
+        async with asyncio.timeout(longest_s):
             while True:
                 with suppress(Unanswered):
                     return await find_quietly(request.connection.name)
@@ -138,7 +138,7 @@ async def _start(request: StartRequest, progress: Progress = say_nothing) -> Clu
 
 
 def _bootstrap(credentials: ClusterCredentials) -> str:
-    """Where clients begin, who know nothing else of the cluster; a machine that is gone is left out."""
+    """Where clients bootstrap; a machine that is gone is left out."""
     nodes = credentials.image.nodes
     known = [nodes[node_id] for node_id in bootstrap_nodes(credentials.image.plan.values()) if node_id in nodes]
     return ",".join(f"{node.host}:{node.port}" for node in known)
@@ -158,7 +158,6 @@ def _record(request: StartRequest, bootstrap: str, *, detach: bool) -> records.C
 
 
 async def _stop(request: StartRequest) -> None:
-    """Stop the cluster that was started here."""
     name = request.connection.name
     records.remove(name, session.ray_address())
     try:
@@ -179,7 +178,7 @@ async def temporary_cluster(settings: dict[str, str]) -> AsyncIterator[session.S
         )
         credentials = await _start(request)
         try:
-            async with session.clients_of(name, credentials) as cluster:
+            async with session.clients_of(open_client(name, credentials, session.chosen_lane())) as cluster:
                 yield session.Session(name, cluster)
         finally:
             await _stop(request)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import os
 import socket
 from collections.abc import Iterator
@@ -14,37 +13,26 @@ import msgspec
 import typer
 
 from eagleray import cluster_records as records
-from eagleray.actors.ports import PortRange
-from eagleray.actors.settings import check_settings
+from eagleray.actors.common.settings import check_settings
+from eagleray.actors.process.ports import PortRange
 from eagleray.cli import background
 from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Address, Connection, Name, NewName, Settings, examples, settings_of
 from eagleray.cli.output import note
 from eagleray.cli.running import prepare_ray, prepare_to_join, run
+from eagleray.client.settings import LayoutName
 from eagleray.location import COMMAND
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
+
+app = typer.Typer()
 
 _STOP_S: Final = 60.0
 _HOST: Final = "127.0.0.1"
 _PORT: Final = 9092
 _MANY_CORES: Final = 8
 """From so many on, roles in processes of their own cost little beside what they gain."""
-
-
-class Layout(enum.StrEnum):
-    """How roles are spread over processes."""
-
-    SEPARATE = "separate"
-    COLOCATED = "colocated"
-
-
-class Flush(enum.StrEnum):
-    """When records are on the disk."""
-
-    COMMIT = "commit"
-    OS = "os"
 
 
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,26 +105,21 @@ Wait = Annotated[
     ),
 ]
 FlushWhen = Annotated[
-    Flush | None,
+    Literal["commit", "os"] | None,
     typer.Option("--flush", help="Write to the disk before each acknowledgement, or when the system does."),
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    app.command(
-        epilog=examples(
-            "eagleray start --data-dir ./data",
-            "eagleray start --data-dir ./data --detach && eagleray status && eagleray stop",
-            "eagleray start --data-dir ./data --listen 0.0.0.0:9092 --advertise broker.example.com",
-            "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --flush commit",
-            "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --unless-running",
-            "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --machines 3 --wait 600",
-        )
-    )(start)
-    app.command(epilog=examples("eagleray stop", "eagleray stop --name billing"))(stop)
-
-
+@app.command(
+    epilog=examples(
+        "eagleray start --data-dir ./data",
+        "eagleray start --data-dir ./data --detach && eagleray status && eagleray stop",
+        "eagleray start --data-dir ./data --listen 0.0.0.0:9092 --advertise broker.example.com",
+        "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --flush commit",
+        "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --unless-running",
+        "eagleray start --data-dir /mnt/disk/eagleray --address auto --detach --machines 3 --wait 600",
+    )
+)
 def start(
     *,
     data_dir: Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Where the cluster keeps its records.")],
@@ -144,7 +127,7 @@ def start(
     advertise: Advertise = None,
     node_ports: NodePorts = None,
     layout: Annotated[
-        Layout | None,
+        LayoutName | None,
         typer.Option(
             "--layout", help="Each role a process of its own, or all roles in one per core.", show_default="separate"
         ),
@@ -180,13 +163,13 @@ def start(
         advertise=advertise,
         node_ports=node_ports,
         data_dir=_data_dir(data_dir),
-        layout=str(layout or Layout.SEPARATE),
+        layout=layout or "separate",
         leaders=leaders,
         coordinators=coordinators,
         machines=_machines(machines),
         without=tuple(without or ()),
         wait_s=wait,
-        settings=settings_of(config) | ({} if flush is None else {"flush": str(flush)}),
+        settings=settings_of(config) | ({} if flush is None else {"flush": flush}),
         unless_running=unless_running,
     )
     with _new_directory(request.data_dir):
@@ -336,6 +319,7 @@ def _check_directory(data_dir: str) -> None:
         )
 
 
+@app.command(epilog=examples("eagleray stop", "eagleray stop --name billing"))
 def stop(name: Name = "", address: Address = None) -> None:
     """Stop a cluster in good order; its data stay where they are."""
     connection = Connection(name, address)

@@ -1,4 +1,4 @@
-"""`eagleray logs`: what the nodes on this machine have said."""
+"""`eagleray logs`: the logs of the nodes on this machine."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from typing import Annotated, Final
 import typer
 
 from eagleray import cluster_records as records
-from eagleray.actors.broker_logs import FOLDER, NodeLog, logs_in, merged
+from eagleray.actors.process.broker_logs import FOLDER, NodeLog, logs_in, merged
 from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Connection, Name, examples
 from eagleray.cli.output import note
+
+app = typer.Typer()
 
 _LOOK_S: Final = 0.2
 _MACHINES: Final = "machines"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command(
-        epilog=examples(
-            "eagleray logs --tail 100",
-            "eagleray logs --follow",
-            "eagleray logs 30",
-            "eagleray logs --data-dir ./data",
-        )
-    )(logs)
-
-
+@app.command(
+    epilog=examples(
+        "eagleray logs --tail 100",
+        "eagleray logs --follow",
+        "eagleray logs 30",
+        "eagleray logs --data-dir ./data",
+    )
+)
 def logs(
     node: Annotated[
         str | None, typer.Argument(metavar="NODE", help="The id of a node; without it, all of this machine.")
@@ -84,7 +82,6 @@ class _Reader:
             yield from merged(log.last_line() for log in lines)
 
     def new_lines(self) -> Iterable[str]:
-        """What was written since the last time."""
         return merged(log.new_lines() for log in self._open())
 
     def _open(self) -> Iterable[NodeLog]:
@@ -99,7 +96,6 @@ class _Reader:
 
 
 def _wanted(data_dir: str, node: str) -> str:
-    """The name of a node that has a log."""
     name = f"node-{node.removeprefix('node-')}"
     there = logs_in(data_dir)
     if name not in there:

@@ -1,4 +1,4 @@
-"""`eagleray node`: what each node has to do, and how to do without one."""
+"""`eagleray node`: list nodes, add a machine, drain a node."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
+from eagleray.broker.metadata.image import MetadataImage
 from eagleray.cli.errors import UsageError
-from eagleray.cli.machine_names import machine_names
 from eagleray.cli.options import Address, Connection, Json, Name, examples
-from eagleray.cli.output import counted, note, print_json, print_table
+from eagleray.cli.output import counted, note, print_json, print_rows
 from eagleray.cli.running import run
 from eagleray.client.admin.descriptions import NodeDescription
 
@@ -32,25 +32,23 @@ _ALONE: Final = ""
 @app.command("list", epilog=examples("eagleray node list", "eagleray node list --json"))
 def list_nodes(*, json: Json = False, name: Name = "", address: Address = None) -> None:
     """List the nodes: machine and roles, whether each is there, and how many partitions it leads and keeps."""
-
     nodes = run(Connection(name, address), _named_nodes)
     if json:
         print_json(msgspec.to_builtins(nodes))
         return
-    columns = ("node", "machine", "roles", "registered", "draining", "leads", "keeps")
     rows = (
-        (
-            node.node_id,
-            node.machine or None,
-            ", ".join(node.roles),
-            node.registered,
-            node.draining,
-            node.leads,
-            node.keeps,
-        )
+        {
+            "node": node.node_id,
+            "machine": node.machine or None,
+            "roles": ", ".join(node.roles),
+            "registered": node.registered,
+            "draining": node.draining,
+            "leads": node.leads,
+            "keeps": node.keeps,
+        }
         for node in nodes
     )
-    print_table(columns, rows, empty="no node is planned")
+    print_rows(rows, empty="no node is planned")
 
 
 @app.command(epilog=examples("eagleray node add 10.0.0.8", "eagleray node add 10.0.0.8 --wait 300"))
@@ -67,11 +65,7 @@ def add(
 
     New partitions may be put there, and those of machines that are drained. What there is stays where it is.
     """
-
-    async def work(session: Session) -> tuple[int, ...]:
-        return await session.add_machine(machine, wait_s=wait)
-
-    nodes = run(Connection(name, address), work)
+    nodes = run(Connection(name, address), lambda session: session.add_machine(machine, wait_s=wait))
     note(f"machine {machine} has joined, with node {', '.join(map(str, nodes))}")
 
 
@@ -127,6 +121,18 @@ class Meant(msgspec.Struct, frozen=True):
     named: str
 
 
+def machine_names(image: MetadataImage) -> dict[int, str | None]:
+    """The machine of each node: its name, or its host where a machine alone has no name; None as long as none is known.
+
+    A cluster on one machine does not name it; its nodes share the host.
+    """
+    hosts = [node.host for _, node in sorted(image.nodes.items())]
+    return {
+        node_id: planned.machine or (image.nodes[node_id].host if node_id in image.nodes else next(iter(hosts), None))
+        for node_id, planned in image.plan.items()
+    }
+
+
 async def _named_nodes(session: Session) -> list[NodeDescription]:
     """The nodes, each with the name of its machine that commands print and take."""
     nodes = await session.cluster.admin.list_nodes()
@@ -135,7 +141,6 @@ async def _named_nodes(session: Session) -> list[NodeDescription]:
 
 
 async def _meant(session: Session, text: str) -> Meant:
-    """Find out whether a node or a machine is meant."""
     nodes = await _named_nodes(session)
     plan = session.cluster.runtime.view.image.plan
     if text.isdecimal() and any(node.node_id == int(text) for node in nodes):

@@ -20,7 +20,7 @@ _ANSWER_S: Final = 10.0
 
 
 class OneTransaction:
-    """Commits what is sent within it, or aborts that.
+    """Commits what is sent within it, or aborts it.
 
     Owns: nothing. On failure or interrupt: `outcome` says what became of the transaction, or that this is not known.
     """
@@ -147,6 +147,6 @@ def _event_of(commit: asyncio.Future[None]) -> Event:
 
 
 def _look_at(commit: asyncio.Future[None]) -> None:
-    """Take the error of a commit that is waited for no longer; asyncio would log it as forgotten."""
+    """Retrieve the error of a commit that is no longer awaited; asyncio would log it otherwise."""
     if not commit.cancelled():
         commit.exception()

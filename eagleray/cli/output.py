@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 import typer
@@ -17,10 +17,10 @@ from rich.table import Table
 _UNBOUNDED: Final = 100_000
 _BETWEEN: Final = 3
 _EDGES: Final = 2
-"""What a table takes beside its columns: blanks between two of them, and at its edges."""
+"""What a table takes besides its columns: blanks between two of them, and at its edges."""
 
 
-def print_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
+def print_json(value: object) -> None:
     """Print a value as JSON."""
     typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
@@ -39,6 +39,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
         console.print(_table(columns, cells), soft_wrap=False)
     else:
         typer.echo("\n".join(f"\n{block}" for block in as_blocks(columns, cells, console.width)))
+
+
+def print_rows(rows: Iterable[Mapping[str, object]], *, empty: str) -> None:
+    """Print rows that name their columns themselves; where there are none, say so."""
+    listed = list(rows)
+    columns = tuple(listed[0]) if listed else ()
+    print_table(columns, [tuple(row.values()) for row in listed], empty=empty)
 
 
 def _table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
@@ -110,6 +117,11 @@ def _cell(value: object) -> str:
 def ago(timestamp_ms: int) -> str:
     """Say how long ago something was."""
     return "-" if timestamp_ms < 0 else duration((time.time_ns() // 1_000_000 - timestamp_ms) / 1000)
+
+
+def until(timestamp_ms: int) -> str:
+    """Say how far away something is that is to come; `0.0 s` where it is overdue."""
+    return duration((timestamp_ms - time.time_ns() // 1_000_000) / 1000)
 
 
 def duration(seconds: float) -> str:

@@ -12,23 +12,17 @@ import struct
 import sys
 import termios
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final, TextIO
 
 _LOOKS_AT_ONCE: Final = 200
 _LOOK_S: Final = 0.001
 
 
-class Printer(Protocol):
-    """Writes pieces, and counts those that have got where they should."""
-
-    printed: int
-
-    async def write(self, pieces: Sequence[bytes]) -> None:
-        """Write; raises OSError where that is not possible, BrokenPipeError where the reader has gone."""
-
-
 class StreamPrinter:
-    """Writes to a terminal, a file, or whatever takes all that it is given: what is flushed is printed."""
+    """Writes to a terminal, a file, or whatever takes all that it is given: what is flushed is printed.
+
+    Raises OSError where that is not possible.
+    """
 
     def __init__(self) -> None:
         self.printed = 0
@@ -44,7 +38,7 @@ class PipePrinter:
     """Writes to a pipe, one piece after the other, each when the reader has taken the one before.
 
     A pipe takes 64 KiB that its reader may never look at: behind `| head -3` that would be hundreds of records. What
-    the reader has left in the pipe when it went away is not printed.
+    the reader has left in the pipe when it went away is not printed, and raises BrokenPipeError.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -73,10 +67,16 @@ class PipePrinter:
         looks = 0
         while unread_bytes(self._pipe):
             if self._gone.poll(0):
+                # It may have read the rest between the two looks, and gone then.
+                if not unread_bytes(self._pipe):
+                    return
                 raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
             looks += 1
             # A reader that waits for us is quick; one that works is not woken up more often by our looking.
             await asyncio.sleep(0 if looks < _LOOKS_AT_ONCE else _LOOK_S)
+
+
+Printer = StreamPrinter | PipePrinter
 
 
 def unread_bytes(pipe: int) -> int:
@@ -91,9 +91,9 @@ def printer_for(*, is_exact: bool) -> Printer:
     return StreamPrinter() if pipe is None else PipePrinter(pipe)
 
 
-def _pipe_of(stream: Any) -> int | None:  # noqa: ANN401 - a stream, or what stands in for one
+def _pipe_of(stream: TextIO) -> int | None:
     try:
-        descriptor: int = stream.fileno()
-    except (OSError, AttributeError, ValueError):
+        descriptor = stream.fileno()
+    except (OSError, AttributeError, ValueError):  # a stand-in may lack it
         return None
     return descriptor if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 import select
 import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 import typer
 
@@ -23,36 +22,25 @@ from eagleray.cli.signals import stop_signals
 from eagleray.cli.transaction_outcome import Outcome, State
 from eagleray.client.errors import EaglerayError
 from eagleray.client.producer.producer import AsyncProducer
+from eagleray.client.settings import CompressionType
 from eagleray.client.types import RecordMetadata
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
 
+app = typer.Typer()
+
 _CHUNK_BYTES: Final = 64 * 1024
 _CHUNKS_AHEAD: Final = 4
 
 
-class Compression(enum.StrEnum):
-    """What batches may be compressed with."""
-
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command(
-        epilog=examples(
-            "seq 10 | eagleray produce numbers",
-            "echo 'customer-7:42.50' | eagleray produce orders --key-separator :",
-            "eagleray produce orders --transactional-id loader-1 < orders.txt",
-        )
-    )(produce)
-
-
+@app.command(
+    epilog=examples(
+        "seq 10 | eagleray produce numbers",
+        "echo 'customer-7:42.50' | eagleray produce orders --key-separator :",
+        "eagleray produce orders --transactional-id loader-1 < orders.txt",
+    )
+)
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")],
     *,
@@ -63,7 +51,7 @@ def produce(
         str | None,
         typer.Option("--transactional-id", help="Write the whole input in one transaction under this name."),
     ] = None,
-    compression: Annotated[Compression, typer.Option("--compression", help="The codec.")] = Compression.NONE,
+    compression: Annotated[CompressionType, typer.Option("--compression", help="The codec.")] = "none",
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="Write to this partition only.")] = None,
     name: Name = "",
     address: Address = None,
@@ -81,7 +69,7 @@ def produce(
 
     async def work(session: Session) -> None:
         await session.require_topic(topic, partition)
-        settings = {"transactional.id": transactional_id, "compression.type": str(compression), "linger.ms": 5}
+        settings = {"transactional.id": transactional_id, "compression.type": compression, "linger.ms": 5}
         async with session.cluster.producer(settings) as producer:
             if outcome is None:
                 await lines.send_all(producer)
@@ -170,12 +158,23 @@ class Lines:
             raise self._failure
 
 
-def stdin_source() -> Any:  # noqa: ANN401 - whatever can be read
+class Source(Protocol):
+    """Bytes that can be waited for."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """Return what there is, up to so many bytes; None where there is nothing yet."""
+
+    def fileno(self) -> int:
+        """What to wait for."""
+
+
+def stdin_source() -> Source:
     """The standard input without its buffer, whose lock an interpreter that ends meanwhile would stumble over."""
-    return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+    source: Source = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+    return source
 
 
-def _read_chunk(source: Any) -> bytes:  # noqa: ANN401 - whatever can be read
+def _read_chunk(source: Source) -> bytes:
     """Wait for bytes; none are the end of the input.
 
     A source that another process has made non-blocking, as terminals and pipes may be, reads None when it is empty.

@@ -1,29 +1,29 @@
-"""The one place that knows how to get at a cluster: commands see a `Session`, and nothing of Ray."""
+"""The one place that knows how to reach a cluster: commands see a `Session`, and nothing of Ray."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import ray
 
-from eagleray.actors.cluster_credentials import ClusterCredentials
-from eagleray.actors.embedded_ray import EmbeddedRay
-from eagleray.actors.growing import add_machine
-from eagleray.actors.lanes.peers import Lane
-from eagleray.actors.machines import CannotAdd
-from eagleray.actors.starting import describe_nodes, stop_cluster
-from eagleray.actors.supervision import actor_name
+from eagleray.actors.cluster.add_machine import add_machine
+from eagleray.actors.cluster.embedded_ray import EmbeddedRay
+from eagleray.actors.cluster.machines import CannotAdd
+from eagleray.actors.cluster.start_cluster import describe_nodes, stop_cluster
+from eagleray.actors.cluster.supervision import actor_name
+from eagleray.actors.lanes.peers import Lane, Peers
+from eagleray.actors.process.cluster_credentials import ClusterCredentials
 from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Connection
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import NodeUnreachable, NotConnected, TopicNotFound
 from eagleray.connecting import check_lane, find, join_ray, open_client, open_located
-from eagleray.locating import Location, check_ray, locate
+from eagleray.locating import check_ray, locate
 from eagleray.location import COMMAND
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Session:
         return [node | actors.get((actor_name(node["node_id"]), node.get("pid", 0)), {}) for node in described]
 
     async def add_machine(self, address: str, *, wait_s: float) -> tuple[int, ...]:
-        """Let the cluster have nodes on one Ray node more; return their ids."""
+        """Give the cluster nodes on one more Ray node; return their ids."""
         self._require_ray()
         try:
             return await add_machine(self.name, address, wait_s=wait_s)
@@ -110,17 +110,16 @@ async def connected(connection: Connection) -> AsyncIterator[Session]:
     """Find a running cluster and connect to it."""
     location = locate(connection.name or None, connection.address, COMMAND)
     if location.credentials is not None:
-        async with _without_ray(location) as cluster:
+        async with clients_of(open_located(location, Lane.DIRECT)) as cluster:
             yield Session(location.name, cluster, credentials=location.credentials)
         return
     with joined_ray(location.address, is_probed=True):
         credentials = await _find(location.name)
-        async with clients_of(location.name, credentials) as cluster:
+        async with clients_of(open_client(location.name, credentials, chosen_lane())) as cluster:
             yield Session(location.name, cluster, location.address, credentials)
 
 
 async def _find(name: str) -> ClusterCredentials:
-    """Find a running cluster on the Ray cluster that was joined."""
     try:
         async with asyncio.timeout(_FIND_S):
             return await find(name, chosen_lane())
@@ -134,20 +133,9 @@ async def _find(name: str) -> ClusterCredentials:
 
 
 @asynccontextmanager
-async def _without_ray(location: Location) -> AsyncIterator[AsyncCluster]:
-    """Connect without Ray."""
-    peers, cluster = await open_located(location, Lane.DIRECT)
-    try:
-        yield cluster
-    finally:
-        await cluster.close()
-        peers.close()
-
-
-@asynccontextmanager
-async def clients_of(name: str, credentials: ClusterCredentials) -> AsyncIterator[AsyncCluster]:
-    """Make what clients share, on this loop."""
-    peers, cluster = await open_client(name, credentials, chosen_lane())
+async def clients_of(opening: Awaitable[tuple[Peers, AsyncCluster]]) -> AsyncIterator[AsyncCluster]:
+    """What clients share on this loop, until the end of the block."""
+    peers, cluster = await opening
     try:
         yield cluster
     finally:

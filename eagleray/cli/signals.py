@@ -31,7 +31,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from types import FrameType
+from typing import Final
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SAME_S: Final = 1.0
@@ -137,7 +138,7 @@ class StopSignals:
         """What a program ends with that failed after a signal; None where none has come."""
         return None if self.first is None else Interrupted(self.first).exit_code
 
-    def _on_signal(self, number: int, _: Any) -> None:  # noqa: ANN401 - a frame
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
         if self.first is not None:
             if time.monotonic() - self._first_s > _SAME_S:
                 self._end(number)
@@ -158,7 +159,7 @@ class StopSignals:
         os._exit(128 + number)
 
     def _let_go_of_terminals(self) -> None:
-        """Write to a terminal no more that is gone: the clean stop would fail with what it has to say."""
+        """Stop writing to a terminal that is gone: the clean stop would fail on its own output."""
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in self._terminals:
             os.dup2(nowhere, descriptor)

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from eagleray.cli.machine_names import machine_names
+from eagleray.cli.nodes import machine_names
 from eagleray.cli.options import Address, Connection, Json, Name, examples
-from eagleray.cli.output import print_facts, print_json, print_table
+from eagleray.cli.output import note, print_facts, print_json, print_rows
 from eagleray.cli.running import run
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command(epilog=examples("eagleray status", "eagleray status --json"))(status)
+app = typer.Typer()
 
 
+@app.command(epilog=examples("eagleray status", "eagleray status --json"))
 def status(*, json: Json = False, name: Name = "", address: Address = None) -> None:
     """Show the cluster: every node with its roles, machine, process and address, and the topics in short."""
     found = run(Connection(name, address), describe)
@@ -48,21 +47,29 @@ async def describe(session: Session) -> dict[str, Any]:
     }
 
 
-_UNKNOWN: dict[str, Any] = {
-    "machine": None,
-    "pid": None,
-    "host": None,
-    "port": None,
-    "ray_node": None,
-    "restarts": None,
-}
-_SHOWN = ("node_id", "roles", "machine", "pid", "host", "port", "ray_node", "registered", "restarts")
+_SHOWN = (
+    "node_id",
+    "roles",
+    "machine",
+    "pid",
+    "host",
+    "port",
+    "ray_node",
+    "registered",
+    "restarts",
+    "disk",
+    "offline",
+    "cuts",
+    "damaged",
+    "stray_logs",
+    "held_back",
+    "failed_requests",
+)
 
 
 def _node(described: dict[str, Any], machines: dict[int, str | None]) -> dict[str, Any]:
-    known = _UNKNOWN | described
-    known["machine"] = machines.get(known["node_id"])
-    return {key: known[key] for key in _SHOWN}
+    known = described | {"machine": machines.get(described["node_id"])}
+    return {key: known.get(key) for key in _SHOWN}
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -76,20 +83,47 @@ def _print(found: dict[str, Any]) -> None:
             "topics": topics or "none yet: `eagleray topic create NAME` makes one",
         }
     )
-    print_table(
-        ("node", "roles", "machine", "pid", "address", "Ray node", "registered", "restarts"),
-        (
-            (
-                node["node_id"],
-                ", ".join(node["roles"]),
-                node["machine"],
-                node["pid"],
-                None if node["host"] is None else f"{node['host']}:{node['port']}",
-                (node["ray_node"] or "-")[:12],
-                node["registered"],
-                node["restarts"],
-            )
-            for node in found["nodes"]
-        ),
-        empty="no node is planned",
+    rows = (
+        {
+            "node": node["node_id"],
+            "roles": ", ".join(node["roles"]),
+            "machine": node["machine"],
+            "pid": node["pid"],
+            "address": None if node["host"] is None else f"{node['host']}:{node['port']}",
+            "Ray node": (node["ray_node"] or "-")[:12],
+            "registered": node["registered"],
+            "restarts": node["restarts"],
+            "disk": _disk(node["disk"]),
+            "offline": len(node["offline"] or ()),
+            "cuts": sum((node["cuts"] or {}).values()),
+        }
+        for node in found["nodes"]
     )
+    print_rows(rows, empty="no node is planned")
+    for node in found["nodes"]:
+        refusal = (node["disk"] or {}).get("refusal")
+        if refusal:
+            note(f"node {node['node_id']} takes nothing from clients: {refusal}")
+        for partition, reason in (node["offline"] or {}).items():
+            note(f"offline: {partition} on node {node['node_id']}: {reason}")
+        for partition, reason in (node["damaged"] or {}).items():
+            note(f"damaged, and still served: {partition} on node {node['node_id']}: {reason}")
+        if node["held_back"]:
+            names = ", ".join(node["held_back"])
+            note(f"kept until a person accepts that they go (its log says how): {names} on node {node['node_id']}")
+        if node["failed_requests"]:
+            counts = ", ".join(f"{kind} ({count})" for kind, count in node["failed_requests"].items())
+            note(f"node {node['node_id']} has failed at requests, which changed nothing; its log says why: {counts}")
+        if node["stray_logs"]:
+            names = ", ".join(node["stray_logs"])
+            typer.echo(
+                f"\nnode {node['node_id']} neither serves nor removes what the metadata do not know: {names}; "
+                "`eagleray storage strays list DIR` on its machine says what is known of each, and what to do"
+            )
+
+
+def _disk(described: dict[str, Any] | None) -> str | None:
+    """What a node makes of its disk, and how much of it is free."""
+    if described is None or described["free_bytes"] is None:
+        return None
+    return f"{described['state']}, {described['free_bytes'] / 1024**3:,.1f} GiB free"

@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import sys
-from typing import Any
+from typing import Self
 
 
 class StdoutClosed(OSError):
@@ -24,7 +24,7 @@ class ClosedStdout(io.TextIOBase):
         raise StdoutClosed
 
     @property
-    def buffer(self) -> Any:  # noqa: ANN401 - what takes bytes
+    def buffer(self) -> Self:
         """What takes bytes, and refuses them as well."""
         return self
 

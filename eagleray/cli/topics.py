@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from eagleray.broker.controller.topic_configs import TopicConfig, check_keys
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.topic_configs import TopicConfig, check_keys
 from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Address, Connection, Json, Name, Settings, Yes, examples, settings_of
-from eagleray.cli.output import counted, note, print_facts, print_json, print_table
+from eagleray.cli.output import counted, note, print_facts, print_json, print_rows, print_table
 from eagleray.cli.running import run
 from eagleray.client.admin.descriptions import PartitionDescription, TopicConfigs, TopicDescription
 
@@ -70,11 +70,7 @@ def list_topics(
     address: Address = None,
 ) -> None:
     """List the topics and how many partitions each has."""
-
-    async def work(session: Session) -> dict[str, int]:
-        return await session.cluster.admin.list_topics(internal=internal)
-
-    topics = run(Connection(name, address), work)
+    topics = run(Connection(name, address), lambda session: session.cluster.admin.list_topics(internal=internal))
     if json:
         print_json([{"name": topic, "partitions": count} for topic, count in topics.items()])
     else:
@@ -111,38 +107,23 @@ def _print_description(description: TopicDescription, configs: TopicConfigs) -> 
             or "all as the cluster's",
         }
     )
-    print_table(
-        (
-            "partition",
-            "leader",
-            "epoch",
-            "replicas",
-            "in sync",
-            "moving",
-            "start",
-            "last stable",
-            "high watermark",
-            "undecided",
-            "bytes",
-        ),
-        (
-            (
-                partition.partition,
-                partition.leader,
-                partition.leader_epoch,
-                _nodes(partition.replicas),
-                _nodes(partition.isr),
-                _moving(partition),
-                partition.log_start_offset,
-                partition.last_stable_offset,
-                partition.high_watermark,
-                partition.undecided,
-                partition.size_bytes,
-            )
-            for partition in description.partitions
-        ),
-        empty="it has no partitions",
-    )
+    print_rows(map(_row, description.partitions), empty="it has no partitions")
+
+
+def _row(partition: PartitionDescription) -> dict[str, object]:
+    return {
+        "partition": partition.partition,
+        "leader": partition.leader,
+        "epoch": partition.leader_epoch,
+        "replicas": _nodes(partition.replicas),
+        "in sync": _nodes(partition.isr),
+        "moving": _moving(partition),
+        "start": partition.log_start_offset,
+        "last stable": partition.last_stable_offset,
+        "high watermark": partition.high_watermark,
+        "undecided": partition.undecided,
+        "bytes": partition.size_bytes,
+    }
 
 
 def _nodes(node_ids: tuple[int, ...]) -> str:
@@ -150,7 +131,6 @@ def _nodes(node_ids: tuple[int, ...]) -> str:
 
 
 def _moving(partition: PartitionDescription) -> str | None:
-    """Say which replicas come and which go."""
     coming = [f"+{node_id}" for node_id in partition.adding]
     return " ".join([*coming, *(f"-{node_id}" for node_id in partition.removing)]) or None
 
@@ -272,17 +252,8 @@ def elect(
 
 
 @app.command(epilog=examples("eagleray topic delete orders --yes"))
-def delete(
-    topic: Topic,
-    *,
-    yes: Yes = False,
-    name: Name = "",
-    address: Address = None,
-) -> None:
+def delete(topic: Topic, *, yes: Yes = False, name: Name = "", address: Address = None) -> None:
     """Delete a topic and every record in it."""
-
-    async def look(session: Session) -> int:
-        return await session.require_topic(topic)
 
     async def work(session: Session) -> None:
         await session.require_topic(topic)
@@ -290,9 +261,7 @@ def delete(
 
     connection = Connection(name, address)
     if not yes:
-        count = run(connection, look)
-        typer.confirm(
-            f"Delete topic {topic} with {counted(count, 'partition')} and all its records?", abort=True, err=True
-        )
+        partitions = counted(run(connection, lambda session: session.require_topic(topic)), "partition")
+        typer.confirm(f"Delete topic {topic} with {partitions} and all its records?", abort=True, err=True)
     run(connection, work)
     note(f"deleted topic {topic}")

@@ -21,7 +21,7 @@ import enum
 from typing import Final
 
 from eagleray.broker.identities import ProducerIdentity
-from eagleray.broker.transactions.events import TransactionDescription
+from eagleray.broker.transactions.descriptions import TransactionDescription
 
 
 class State(enum.Enum):
@@ -65,6 +65,14 @@ class Event(enum.Enum):
     ABORTED = "aborted"
 
 
+_ENDS: Final = (
+    State.COMMITTED,
+    State.ABORTED,
+    State.LEFT_OPEN,
+    State.FENCED,
+    State.FENCED_COMMITTING,
+    State.UNKNOWN,
+)
 TRANSITIONS: Final = {
     State.READING: {
         Event.INPUT_ENDED: State.COMMITTING,
@@ -93,15 +101,7 @@ TRANSITIONS: Final = {
         Event.FENCED: State.FENCED,
     },
     # What has been decided stays so, whatever happens while the producer is closed.
-    State.COMMITTED: {Event.INTERRUPTED: State.COMMITTED, Event.FAILED: State.COMMITTED},
-    State.ABORTED: {Event.INTERRUPTED: State.ABORTED, Event.FAILED: State.ABORTED},
-    State.LEFT_OPEN: {Event.INTERRUPTED: State.LEFT_OPEN, Event.FAILED: State.LEFT_OPEN},
-    State.FENCED: {Event.INTERRUPTED: State.FENCED, Event.FAILED: State.FENCED},
-    State.FENCED_COMMITTING: {
-        Event.INTERRUPTED: State.FENCED_COMMITTING,
-        Event.FAILED: State.FENCED_COMMITTING,
-    },
-    State.UNKNOWN: {Event.INTERRUPTED: State.UNKNOWN, Event.FAILED: State.UNKNOWN},
+    **{end: {Event.INTERRUPTED: end, Event.FAILED: end} for end in _ENDS},
 }
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eagleray.broker.transactions.events import TransactionDescription
-from eagleray.cli.blocking import Blocking, find_blocking
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.transactions.descriptions import TransactionDescription
+from eagleray.broker.transactions.preparation import NO_TIMEOUT_MS
+from eagleray.broker.transactions.resolver import ResolverKind, ResolverName
+from eagleray.broker.transactions.states import UNDECIDED_NAMES
+from eagleray.cli.blocking import find_blocking, origin_dict, origin_text, print_blocking
+from eagleray.cli.ending import end, ways_to_end
 from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Address, Connection, Json, Name, examples
-from eagleray.cli.output import ago, note, print_facts, print_json, print_table
+from eagleray.cli.output import ago, note, print_facts, print_json, print_rows, until
 from eagleray.cli.running import run
-from eagleray.client.admin.descriptions import HangingTransaction
+from eagleray.cli.watching import Watch, WatchCommand
+from eagleray.cli.watching import watch as repeat
+from eagleray.client.admin.descriptions import BlockingTransaction, HangingTransaction
 
 if TYPE_CHECKING:
     from eagleray.cli.session import Session
@@ -20,6 +29,13 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="See transactions, what they hold back, and end them.")
 
 TransactionalId = Annotated[str, typer.Argument(metavar="ID", help="The transactional id.")]
+Producer = Annotated[
+    str | None,
+    typer.Option("--producer", metavar="PRODUCER-ID:EPOCH", help="The transaction of this producer, and no other."),
+]
+Unprepared = Annotated[
+    bool, typer.Option("--unprepared", help="With --producer: also if it is not prepared, as it is.")
+]
 Topics = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Only these topics.")]
 _STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
@@ -38,30 +54,35 @@ def list_transactions(
     """List the transactional ids that coordinators know, and what each is doing."""
     states = tuple(_state(text) for text in state or ())
     older_than_ms = -1 if older_than is None else int(older_than * 1000)
-
-    async def work(session: Session) -> list[TransactionDescription]:
-        return await session.cluster.admin.list_transactions(states=states, older_than_ms=older_than_ms)
-
-    found = run(Connection(name, address), work)
+    found = run(
+        Connection(name, address),
+        lambda session: session.cluster.admin.list_transactions(states=states, older_than_ms=older_than_ms),
+    )
     if json:
         print_json([_as_dict(transaction) for transaction in found])
         return
-    print_table(
-        ("transactional id", "state", "producer", "epoch", "open for", "timeout", "partitions"),
-        (
-            (
-                transaction.transactional_id,
-                transaction.state,
-                transaction.producer.producer_id,
-                transaction.producer.epoch,
-                ago(transaction.start_ms) if transaction.state == "Ongoing" else "-",
-                f"{transaction.timeout_ms / 1000:g} s",
-                len(transaction.partitions),
-            )
-            for transaction in found
-        ),
-        empty="there are no such transactions",
+    rows = (
+        {
+            "transactional id": transaction.transactional_id,
+            "state": transaction.state,
+            "producer": transaction.producer.producer_id,
+            "epoch": transaction.producer.epoch,
+            "open for": _open_for(transaction),
+            "prepared for": ago(transaction.prepared_ms),
+            "timeout": _timeout_of(transaction),
+            "partitions": len(transaction.partitions),
+            "context": _context_of(transaction),
+            "resolver": None if transaction.resolver is None else transaction.resolver.name,
+            "asked": transaction.questions if transaction.resolver is not None else None,
+            "next question": _next_question(transaction),
+        }
+        for transaction in found
     )
+    print_rows(rows, empty="there are no such transactions")
+
+
+def _open_for(transaction: TransactionDescription) -> str:
+    return ago(transaction.start_ms) if transaction.state == "Ongoing" else "-"
 
 
 def _state(text: str) -> str:
@@ -69,6 +90,47 @@ def _state(text: str) -> str:
         if state.lower() == text.lower():
             return state
     raise UsageError(f"--state is {text!r}; expected one of {', '.join(_STATES)}.")
+
+
+def _timeout_of(transaction: TransactionDescription) -> str:
+    has_none = transaction.prepared_ms >= 0 or transaction.timeout_ms == NO_TIMEOUT_MS
+    return "none" if has_none else f"{transaction.timeout_ms / 1000:g} s"
+
+
+def _context_of(transaction: TransactionDescription) -> str | None:
+    """What a producer has said of its prepared transaction; what is no text is shown as bytes of Python."""
+    context = transaction.context
+    try:
+        text = context.decode()
+    except UnicodeDecodeError:
+        return repr(context)
+    return (text if text.isprintable() else repr(context)) or None
+
+
+def _next_question(transaction: TransactionDescription) -> str | None:
+    """In how long the resolver is asked next, or the transaction aborted because it has not answered."""
+    if transaction.resolver is None:
+        return None
+    if transaction.next_question_ms < 0:
+        return "when a producer asks"
+    resolver = transaction.resolver
+    is_last = resolver.aborts_when_exhausted and transaction.questions >= resolver.attempts
+    return f"{'aborted in' if is_last else 'in'} {until(transaction.next_question_ms)}"
+
+
+def _resolver_dict(resolver: ResolverName | None) -> dict[str, Any] | None:
+    if resolver is None:
+        return None
+    where = {"namespace": resolver.namespace, "method": resolver.method}
+    return {
+        "kind": resolver.kind.name.lower(),
+        "name": resolver.name,
+        **(where if resolver.kind is ResolverKind.ACTOR else {}),
+        "first_after_ms": resolver.first_after_ms,
+        "interval_ms": resolver.interval_ms,
+        "attempts": resolver.attempts,
+        "exhausted": "abort" if resolver.aborts_when_exhausted else "keep",
+    }
 
 
 def _as_dict(transaction: TransactionDescription) -> dict[str, Any]:
@@ -83,6 +145,13 @@ def _as_dict(transaction: TransactionDescription) -> dict[str, Any]:
         "partitions": [{"topic": name.topic, "partition": name.partition} for name in transaction.partitions],
         "tag": transaction.tag,
         "branches": transaction.branches,
+        "max_hold_ms": transaction.max_hold_ms,
+        "origin": origin_dict(transaction.origin),
+        "prepared_ms": None if transaction.prepared_ms < 0 else transaction.prepared_ms,
+        "context": _context_of(transaction),
+        "resolver": _resolver_dict(transaction.resolver),
+        "questions": transaction.questions,
+        "next_question_ms": None if transaction.next_question_ms < 0 else transaction.next_question_ms,
     }
 
 
@@ -91,65 +160,103 @@ def describe(
     transactional_id: TransactionalId, *, json: Json = False, name: Name = "", address: Address = None
 ) -> None:
     """Show where a transactional id stands."""
-
-    async def work(session: Session) -> TransactionDescription:
-        return await session.cluster.admin.describe_transaction(transactional_id)
-
-    found = run(Connection(name, address), work)
+    found = run(Connection(name, address), lambda session: session.cluster.admin.describe_transaction(transactional_id))
     if json:
         print_json(_as_dict(found))
         return
     facts = _as_dict(found) | {
-        "open for": ago(found.start_ms) if found.state == "Ongoing" else "-",
+        "open for": _open_for(found),
+        "prepared for": ago(found.prepared_ms),
         "partitions": ", ".join(map(str, found.partitions)) or "-",
+        "origin": origin_text(found.origin),
+        "resolver": None if found.resolver is None else str(found.resolver),
+        "next question": _next_question(found),
     }
     print_facts(facts)
     if found.state == "Ongoing":
-        note(f"to end it: eagleray txn abort {transactional_id}")
+        note(ways_to_end(found))
 
 
-@app.command(epilog=examples("eagleray txn abort loader-1"))
-def abort(transactional_id: TransactionalId, name: Name = "", address: Address = None) -> None:
-    """Abort what a transactional id has open, and fence its producer: it cannot go on without noticing."""
-
-    async def work(session: Session) -> TransactionDescription:
-        admin = session.cluster.admin
-        before = await admin.describe_transaction(transactional_id)
-        await admin.abort_transaction(transactional_id)
-        return before
-
-    before = run(Connection(name, address), work)
-    what = "aborted its transaction" if before.state == "Ongoing" else f"nothing was open ({before.state})"
-    note(f"{transactional_id}: {what}, and its producer is fenced")
+@app.command(epilog=examples("eagleray txn commit billing-1 --producer 42:7"))
+def commit(
+    transactional_id: TransactionalId,
+    *,
+    producer: Producer = None,
+    unprepared: Unprepared = False,
+    name: Name = "",
+    address: Address = None,
+) -> None:
+    """Commit a prepared transaction, where the other system that takes part has committed."""
+    _end(Connection(name, address), transactional_id, producer, commit=True, unprepared=unprepared)
 
 
-@app.command(epilog=examples("eagleray txn blocking", "eagleray txn blocking orders --json"))
-def blocking(topics: Topics = None, *, json: Json = False, name: Name = "", address: Address = None) -> None:
-    """Show what holds readers of committed records back: since when, whose transaction it is, and how to end it."""
+@app.command(epilog=examples("eagleray txn abort loader-1", "eagleray txn abort billing-1 --producer 42:7"))
+def abort(
+    transactional_id: TransactionalId,
+    *,
+    producer: Producer = None,
+    unprepared: Unprepared = False,
+    name: Name = "",
+    address: Address = None,
+) -> None:
+    """Abort what a transactional id has open, and fence its producer: it cannot go on without noticing.
 
-    async def work(session: Session) -> list[Blocking]:
-        return await find_blocking(session, topics or ())
+    The name of a pool fences the whole pool, and aborts what is open in its slots and not prepared. What is prepared is
+    aborted only with --producer, where the other system that takes part has not committed.
+    """
+    _end(Connection(name, address), transactional_id, producer, commit=False, unprepared=unprepared)
 
-    found = run(Connection(name, address), work)
-    if json:
-        print_json(found)
-        return
-    print_table(
-        ("partition", "from offset", "last write", "producer", "transactional id", "state", "to end it"),
-        (
-            (
-                f"{row.topic}-{row.partition}",
-                row.open_since_offset,
-                f"{ago(row.last_write_ms)} ago",
-                row.producer_id,
-                row.transactional_id or "(unknown to all)",
-                row.state,
-                row.end_with,
-            )
-            for row in found
-        ),
-        empty="nothing is held back",
+
+def _end(
+    connection: Connection, transactional_id: str, producer: str | None, *, commit: bool, unprepared: bool
+) -> None:
+    note(
+        run(connection, lambda session: end(session, transactional_id, producer, commit=commit, unprepared=unprepared))
     )
+
+
+@app.command(
+    cls=WatchCommand,
+    epilog=examples(
+        "eagleray txn blocking",
+        "eagleray txn blocking orders --watch",
+        "eagleray txn blocking orders --partition 3 --json",
+        "eagleray txn blocking --group billing --watch 5",
+    ),
+)
+def blocking(
+    topics: Topics = None,
+    *,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="GROUP", help="What this group reads, and its own offsets.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Only this partition of the topic.")
+    ] = None,
+    watch: Watch = None,
+    json: Json = False,
+    name: Name = "",
+    address: Address = None,
+) -> None:
+    """Show what holds readers of committed records back: since when, whose transaction it is, and how to end it.
+
+    Each partition with an open transaction shows the one at its last stable offset. How many offsets wait behind it
+    counts markers and aborted records, too.
+    """
+
+    async def work(session: Session) -> None:
+        def find() -> Awaitable[list[BlockingTransaction]]:
+            return find_blocking(session, topics or [], group, partition)
+
+        def show(found: list[BlockingTransaction]) -> None:
+            print_blocking(found, json=json)
+
+        if watch is None:
+            show(await find())
+        else:
+            await repeat(find, show, watch)
+
+    run(Connection(name, address), work)
 
 
 @app.command("find-hanging", epilog=examples("eagleray txn find-hanging --older-than 60 orders"))
@@ -175,21 +282,18 @@ def find_hanging(
     if json:
         print_json(rows)
         return
-    print_table(
-        ("partition", "producer", "epoch", "from offset", "last write", "to end it"),
-        (
-            (
-                f"{row['topic']}-{row['partition']}",
-                row["producer_id"],
-                row["epoch"],
-                row["open_since_offset"],
-                f"{ago(row['last_write_ms'])} ago",
-                row["end_with"],
-            )
-            for row in rows
-        ),
-        empty="no transaction hangs",
+    shown = (
+        {
+            "partition": f"{row['topic']}-{row['partition']}",
+            "producer": row["producer_id"],
+            "epoch": row["epoch"],
+            "from offset": row["open_since_offset"],
+            "last write": f"{ago(row['last_write_ms'])} ago",
+            "to end it": row["end_with"],
+        }
+        for row in rows
     )
+    print_rows(shown, empty="no transaction hangs")
 
 
 def _hanging_row(found: HangingTransaction) -> dict[str, Any]:
@@ -233,9 +337,11 @@ def abort_hanging(
 
 
 async def _why_not(session: Session, topic: str, partition: int, producer_id: int) -> str:
-    for row in await find_blocking(session, [topic]):
-        if (row.partition, row.producer_id) == (partition, producer_id):
-            return f"producer {producer_id} belongs to {row.transactional_id!r}; end it with `{row.end_with}`."
+    known = await session.cluster.admin.list_transactions(producer_ids=[producer_id], states=UNDECIDED_NAMES)
+    for owner in known:
+        if TopicPartition(topic, partition) in owner.partitions:
+            end_with = f"eagleray txn abort {quote(owner.transactional_id)}"
+            return f"producer {producer_id} belongs to {owner.transactional_id!r}; end it with `{end_with}`."
     return (
         f"producer {producer_id} has nothing open in {topic}-{partition}; "
         f"`eagleray txn blocking {topic}` shows who has."

@@ -7,12 +7,17 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
+from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.transactions.origin import Origin
 from eagleray.client.admin.admin import AsyncAdmin
 from eagleray.client.config import ConsumerConfig, ProducerConfig
 from eagleray.client.consumer.consumer import AsyncConsumer
-from eagleray.client.producer import branches
+from eagleray.client.producer import branches, completing
 from eagleray.client.producer.branches import AsyncTransaction, BranchToken, BranchWriter
+from eagleray.client.producer.pool import AsyncTransactionPool
+from eagleray.client.producer.prepared import PreparedTransaction
 from eagleray.client.producer.producer import AsyncProducer
+from eagleray.client.producer.resolver import Resolver
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.settings import ConsumerSettings, ProducerSettings
 
@@ -57,16 +62,91 @@ class AsyncCluster:
         return AsyncAdmin(self.runtime)
 
     async def begin(
-        self, transactional_id: str, *, tag: str, timeout_ms: int = 60_000, shared: bool = False
+        self,
+        transactional_id: str,
+        *,
+        tag: str,
+        timeout_ms: int = 60_000,
+        shared: bool = False,
+        resolver: Resolver | None = None,
+        begins_anew: bool = False,
     ) -> AsyncTransaction:
-        """Begin a transaction with branches that others write; see `branches.begin` for what `shared` means."""
-        return await branches.begin(self.runtime, transactional_id, tag=tag, timeout_ms=timeout_ms, shared=shared)
+        """Begin a transaction with branches; see `branches.begin` for what `shared` and `begins_anew` mean."""
+        return await branches.begin(
+            self.runtime,
+            transactional_id,
+            tag=tag,
+            timeout_ms=timeout_ms,
+            shared=shared,
+            resolver=resolver,
+            begins_anew=begins_anew,
+        )
 
     async def join(
         self, token: BranchToken, config: Mapping[str, Any] | None = None, **settings: Unpack[ProducerSettings]
     ) -> BranchWriter:
         """Begin an attempt at the branch of a token."""
         return await branches.join(self.runtime, token, ProducerConfig.make(config, **settings))
+
+    async def take_part(
+        self,
+        transactional_id: str,
+        /,
+        *,
+        tag: str,
+        branch: int,
+        timeout_ms: int = 60_000,
+        config: Mapping[str, Any] | None = None,
+        origin: Origin | None = None,
+        begins_anew: bool = False,
+        **settings: Unpack[ProducerSettings],
+    ) -> tuple[AsyncTransaction, BranchWriter | None]:
+        """Begin with `shared` and join a branch, by one question; there is no writer where the tag is committed.
+
+        `origin` is what `admin.blocking` shows of the program, where that is not what it knows of itself.
+        """
+        made = ProducerConfig.make(config, **settings)
+        return await branches.take_part(
+            self.runtime,
+            transactional_id,
+            tag=tag,
+            branch=branch,
+            timeout_ms=timeout_ms,
+            config=made,
+            origin=origin,
+            begins_anew=begins_anew,
+        )
+
+    def resume(self, transactional_id: str, *, tag: str, owner: ProducerIdentity) -> AsyncTransaction:
+        """Return a transaction that workers have begun, for the driver that ends it; this asks nothing."""
+        return AsyncTransaction(self.runtime, transactional_id, tag, owner)
+
+    def transactions(
+        self,
+        name: str,
+        *,
+        concurrency: int = 16,
+        resolver: Resolver | None = None,
+        config: Mapping[str, Any] | None = None,
+        **settings: Unpack[ProducerSettings],
+    ) -> AsyncTransactionPool:
+        """Make a pool of transactions that are open side by side under one name, `concurrency` of them at most.
+
+        `async with cluster.transactions("checkout", concurrency=64) as pool:` takes the name over. A resolver is asked
+        how a transaction has to end that was prepared, and that the pool does not end.
+        """
+        return AsyncTransactionPool(
+            self.runtime, name, concurrency=concurrency, resolver=resolver, config=config, **settings
+        )
+
+    async def complete(self, prepared: PreparedTransaction, *, commit: bool) -> None:
+        """Commit or abort a prepared transaction by its token; its producer can do nothing more in it.
+
+        Repeating it changes nothing. Raises CompletedOtherwise where it has ended the other way, and
+        TransactionNotFound where its coordinator no longer remembers it: it does until the next one that is prepared
+        under the same transactional id has ended.
+        """
+        await completing.complete(self.runtime, prepared, commit=commit)
 
     async def close(self) -> None:
         """Let consumers leave their groups, and stop what the clients share."""

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin, get_type
 import msgspec
 from msgspec import Meta
 
+from eagleray.broker.transactions.pools.names import LONGEST_ID_BYTES, is_possible_id, slot_of
 from eagleray.client.errors import InvalidConfig
 from eagleray.client.settings import Acks, AutoOffsetReset, CompressionType, IsolationLevel, Partitioner, RemoteAssignor
 
@@ -62,7 +63,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return f"{key!r} is not a setting of a {kind}{hint}"
 
     def _check(self) -> None:
-        """Raise InvalidConfig for a value of the wrong type or outside of its range."""
         for name, expected in _types_of(type(self)).items():
             value = getattr(self, name)
             if expected == Partitioner | None:
@@ -115,7 +115,6 @@ def _key(name: str) -> str:
 
 
 def _describe(hint: object) -> tuple[str, str]:
-    """Return the name of a type and what it allows, for people."""
     if hint == Partitioner | None:
         return "callable", ""
     if get_origin(hint) is Literal:
@@ -143,6 +142,7 @@ class ProducerConfig(Config, frozen=True, kw_only=True):
     delivery_timeout_ms: PositiveMilliseconds = 120_000
     request_timeout_ms: PositiveMilliseconds = 30_000
     transaction_timeout_ms: PositiveMilliseconds = 60_000
+    transaction_two_phase_commit_enable: bool = False
     retries: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 2**31 - 1
     retry_backoff_ms: PositiveMilliseconds = 20
     retry_backoff_max_ms: PositiveMilliseconds = 200
@@ -154,6 +154,18 @@ class ProducerConfig(Config, frozen=True, kw_only=True):
         super()._check()
         if self.transactional_id == "":
             raise InvalidConfig("transactional.id is empty, but has to be a name or None.")
+        if self.transactional_id is not None and not is_possible_id(self.transactional_id):
+            raise InvalidConfig(
+                f"transactional.id has {len(self.transactional_id.encode())} bytes in UTF-8; expected at most "
+                f"{LONGEST_ID_BYTES}."
+            )
+        if self.transactional_id is not None and slot_of(self.transactional_id) is not None:
+            raise InvalidConfig(
+                f"transactional.id is {self.transactional_id!r}, the name of a slot of a pool; choose another name, "
+                "or enter the pool."
+            )
+        if self.transaction_two_phase_commit_enable and self.transactional_id is None:
+            raise InvalidConfig("transaction.two.phase.commit.enable is True, but there is no transactional.id.")
         if self.transactional_id is not None and not self.enable_idempotence:
             raise InvalidConfig("enable.idempotence is False, but transactions need it.")
         if self.enable_idempotence and self.acks not in ("all", -1):
@@ -210,7 +222,10 @@ MEANINGS: dict[str, str] = {
     "max_request_size": "The size of the largest record that the producer takes; `send` refuses a larger one.",
     "delivery_timeout_ms": "How long after `send` a record may be on its way before it is reported as failed.",
     "request_timeout_ms": "How long the client waits for the answer to a request before it repeats the request.",
-    "transaction_timeout_ms": "How long a transaction may be open before its coordinator aborts it.",
+    "transaction_timeout_ms": "How long a transaction may be open, and not prepared, before its coordinator aborts it.",
+    "transaction_two_phase_commit_enable": (
+        "Whether the producer may prepare its transactions, and keeps one that a crash has left prepared."
+    ),
     "retries": "How often a batch is sent again after an error that may pass, as long as delivery.timeout.ms lasts.",
     "retry_backoff_ms": "How long the client waits before it repeats a request; the wait doubles each time.",
     "retry_backoff_max_ms": "The longest wait of the client before it repeats a request.",

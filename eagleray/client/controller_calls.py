@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from eagleray.actors.lanes.link import Reply
-from eagleray.broker.messages import RequestOf
-from eagleray.client.calls import RetryPolicy, call_with_retries, error_in, first_error
+from eagleray.client.calls import Question, call_with_retries, error_in, first_error
 from eagleray.client.errors import EaglerayError
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
 
@@ -24,8 +24,8 @@ def whole_error(reply: object, may_be_done: bool) -> ErrorCode:  # noqa: ARG001 
 async def ask_controller(
     runtime: ClientRuntime,
     doing: str,
-    message_type: Callable[..., RequestOf[Reply]],
-    *fields: object,
+    question: Question[Reply],
+    *,
     retry_policy: RetryPolicy,
     error_of: Callable[[Reply, bool], ErrorCode] = whole_error,
     exception_for: Callable[[ErrorCode, str, Reply], EaglerayError] = error_in,
@@ -54,8 +54,7 @@ async def ask_controller(
         runtime,
         controller,
         doing,
-        message_type,
-        *fields,
+        question,
         retry_policy=_with_controllers(runtime, retry_policy),
         error_of=error_in_reply,
         exception_for=exception_for,

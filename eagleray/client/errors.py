@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from eagleray.protocol.errors import ErrorCode, ErrorKind
+from eagleray.protocol.records import RecordError
 
 
 class EaglerayError(Exception):
@@ -82,6 +83,12 @@ class BufferFull(RetriableError):
     advice = "Send more slowly, wait for deliveries, or raise buffer.memory or max.block.ms."
 
 
+class PoolBusy(RetriableError):
+    """All the transactions that a pool may have open are open."""
+
+    advice = "End transactions sooner, or give the pool a higher concurrency or a longer max.block.ms."
+
+
 class LeaderUnavailable(RetriableError):
     """The partition has no leader that answers."""
 
@@ -131,6 +138,18 @@ class TransactionTimedOut(TransactionAborted):
     advice = "Begin another transaction; commit more often, or raise transaction.timeout.ms."
 
 
+class TransactionHeldTooLong(TransactionAborted):
+    """The coordinator has aborted the transaction: a topic bounds how long its readers may be held back."""
+
+    advice = "Begin another transaction; commit more often, or raise transaction.max.hold.ms of the topic."
+
+
+class OffsetsInUse(AbortableError):
+    """Another transaction of the pool, which has not ended, holds offsets of the same group and partition."""
+
+    advice = "Abort this transaction, and let one transaction at a time go on with a partition."
+
+
 class CommitFailed(AbortableError):
     """The group did not take the offsets: the member or its generation is not the current one."""
 
@@ -142,14 +161,36 @@ class RecordRefused(AbortableError):
 
     advice = "Abort the transaction if there is one, and correct the record."
 
+    record_errors: tuple[RecordError, ...] = ()
+    """Which records of a batch the topic does not accept, and why; empty where it is the batch itself."""
+
+    def of_record(self, batch_index: int, destination: str) -> RecordRefused:
+        """Return the error of one record of the batch: its own, or that others were refused and it with them."""
+        if not self.record_errors:
+            return self
+        reasons = {error.batch_index: error.message for error in self.record_errors}
+        if batch_index in reasons:
+            text = f"record {batch_index} of a batch for {destination} is refused: {reasons[batch_index]}."
+        else:
+            text = f"the record is not written, because others of its batch are refused: {self.message}."
+        refusal = type(self)(text, self.error_code)
+        refusal.record_errors = self.record_errors
+        return refusal
+
 
 # Fatal
 
 
 class ProducerFenced(FatalError):
-    """Another producer has taken over this transactional id."""
+    """Another producer has taken over this transactional id, or may have before the cluster forgot the id."""
 
     advice = "Close this producer: the newer one goes on in its place. Two of them must not share a transactional id."
+
+
+class PoolFenced(ProducerFenced):
+    """Another program has taken this pool of transactions over, or the cluster has forgotten the pool."""
+
+    advice = "Close this pool: the newer one goes on in its place. Two programs must not share the name of a pool."
 
 
 class AuthorizationFailed(FatalError):
@@ -225,6 +266,21 @@ class NotEnded(InvalidTransactionState):
     """The block of a transaction with many writers has ended, and nothing in it said how the transaction ends."""
 
     advice = "Call commit() with the sealed branches at the end of the block, or abort()."
+
+
+class NotCompleted(InvalidTransactionState):
+    """The producer still has a prepared transaction, and begins no other before that has ended."""
+
+    advice = (
+        "Call complete() with the token that the other system has stored, or with None where it has stored none: "
+        "that commits the transaction if it is the one of the token, and aborts it otherwise."
+    )
+
+
+class CompletedOtherwise(RefusedError):
+    """A prepared transaction has ended the other way: a program that has its token, or an operator, has decided so."""
+
+    advice = "Bring the other system into line with this; `eagleray txn describe` shows the transaction."
 
 
 class TopicNotFound(RefusedError):

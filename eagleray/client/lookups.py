@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import starmap
 
-from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
-from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.actors.lanes.link import Reply
+from eagleray.broker.controller.events import GetMetadata
 from eagleray.broker.groups.events import CommitOffsets, FetchOffsets, OffsetsCommitted, OffsetsFetched
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
+from eagleray.broker.metadata.nodes import NO_NODE
 from eagleray.broker.partitions.events import ListOffset, OffsetListed
 from eagleray.client import validation
-from eagleray.client.calls import RetryPolicy, call_with_retries
+from eagleray.client.calls import Question, call_with_retries
 from eagleray.client.controller_calls import ask_controller
 from eagleray.client.errors import TopicNotFound
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata, offsets_to_commit
 from eagleray.protocol.errors import ErrorCode
@@ -22,9 +25,7 @@ from eagleray.protocol.errors import ErrorCode
 
 async def refresh_from_controller(runtime: ClientRuntime, retry_policy: RetryPolicy) -> None:
     """Learn what the controller itself knows, which is newer than what any other node may have."""
-    reply: MetadataAnswered = await ask_controller(
-        runtime, "reading the metadata", GetMetadata, retry_policy=retry_policy
-    )
+    reply = await ask_controller(runtime, "reading the metadata", Question(GetMetadata), retry_policy=retry_policy)
     if reply.image is not None:
         runtime.view.update(reply.image)
 
@@ -57,32 +58,22 @@ async def check_partitions(
             raise TopicNotFound(f"there is no partition {partition}: {has}.")
 
 
-async def list_offset(
-    runtime: ClientRuntime, partition: TopicPartition, timestamp: int, isolation: Isolation, retry_policy: RetryPolicy
-) -> OffsetListed:
-    """Ask a partition's leader which offset a timestamp, or a name in place of one, stands for."""
-    reply: OffsetListed = await call_with_retries(
-        runtime,
-        lambda: runtime.view.leaders.get(partition, NO_NODE),
-        f"looking up an offset of {partition}",
-        ListOffset,
-        partition,
-        timestamp,
-        isolation,
-        retry_policy=retry_policy,
-    )
-    return reply
-
-
 async def list_offsets(
     runtime: ClientRuntime, wanted: Mapping[TopicPartition, int], isolation: Isolation, retry_policy: RetryPolicy
 ) -> dict[TopicPartition, OffsetListed]:
-    """The same for many partitions at once; one that does not exist is not waited for."""
+    """Ask leaders which offsets timestamps, or names in their place, stand for; what is not there is not awaited."""
+
+    async def ask(partition: TopicPartition, timestamp: int) -> OffsetListed:
+        return await call_with_retries(
+            runtime,
+            lambda: runtime.view.leaders.get(partition, NO_NODE),
+            f"looking up an offset of {partition}",
+            Question(ListOffset, partition, timestamp, isolation),
+            retry_policy=retry_policy,
+        )
+
     await check_partitions(runtime, wanted, retry_policy)
-    questions = (
-        list_offset(runtime, partition, timestamp, isolation, retry_policy) for partition, timestamp in wanted.items()
-    )
-    return dict(zip(wanted, await asyncio.gather(*questions), strict=True))
+    return dict(zip(wanted, await asyncio.gather(*starmap(ask, wanted.items())), strict=True))
 
 
 async def fetch_offsets(
@@ -92,22 +83,35 @@ async def fetch_offsets(
 
     Partitions that the group has no offset for are left out.
     """
-    reply: OffsetsFetched = await call_with_retries(
-        runtime,
-        lambda: runtime.view.group_coordinator(group),
-        f"reading the offsets of group {group!r}",
-        FetchOffsets,
-        group,
-        None if partitions is None else tuple(partitions),
-        True,  # only what no transaction may still change
-        retry_policy=retry_policy,
-        error_of=any_error,
-    )
+    wanted = None if partitions is None else tuple(partitions)
+    # Only what no transaction may still change.
+    question = Question(FetchOffsets, group, wanted, True)
+    reply = await ask_group(runtime, group, "reading the offsets of", question, retry_policy, error_of=any_error)
     return {
         found.partition: OffsetAndMetadata(found.offset, found.metadata, found.leader_epoch)
         for found in reply.offsets
         if found.offset >= 0
     }
+
+
+async def ask_group(
+    runtime: ClientRuntime,
+    group: str,
+    doing: str,
+    question: Question[Reply],
+    retry_policy: RetryPolicy,
+    *,
+    error_of: Callable[[Reply], ErrorCode],
+) -> Reply:
+    """Ask the coordinator of a group, and again where `error_of` its answer may pass."""
+    return await call_with_retries(
+        runtime,
+        lambda: runtime.view.group_coordinator(group),
+        f"{doing} group {group!r}",
+        question,
+        retry_policy=retry_policy,
+        error_of=error_of,
+    )
 
 
 def any_error(reply: OffsetsFetched | OffsetsCommitted) -> ErrorCode:
@@ -131,16 +135,8 @@ async def commit_offsets(
     retry_policy: RetryPolicy,
 ) -> None:
     """Say how far a group has come."""
-    await call_with_retries(
-        runtime,
-        lambda: runtime.view.group_coordinator(group.group_id),
-        f"committing offsets of group {group.group_id!r}",
-        CommitOffsets,
-        group.group_id,
-        offsets_to_commit(validation.offsets_to_commit(offsets)),
-        group.generation,
-        group.member_id,
-        group.group_instance_id,
-        retry_policy=retry_policy,
-        error_of=any_error,
+    wanted = offsets_to_commit(validation.offsets_to_commit(offsets))
+    question = Question(
+        CommitOffsets, group.group_id, wanted, group.generation, group.member_id, group.group_instance_id
     )
+    await ask_group(runtime, group.group_id, "committing offsets of", question, retry_policy, error_of=any_error)

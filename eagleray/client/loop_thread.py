@@ -26,7 +26,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 class Guest(Protocol):
-    """Somebody who has promised things that only the loop can keep."""
+    """An object that has promised things that only the loop can keep."""
 
     def abandon(self) -> None:
         """Break the promises: the loop is ending."""
@@ -62,7 +62,7 @@ class LoopThread:
             self.loop.close()
 
     def host(self, guest: Guest) -> None:
-        """Tell somebody when the loop ends, on its thread, so that nobody waits for what cannot come."""
+        """Tell a guest when the loop ends, on its thread, so that its callers do not wait for what cannot come."""
         self._guests.add(guest)
 
     def forked(self) -> None:
@@ -80,7 +80,7 @@ class LoopThread:
         self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     def check(self) -> None:
-        """Raise where nobody would ever answer."""
+        """Raise where no answer would ever come."""
         if os.getpid() != self._process_id:
             raise ForkedClient(self._whose())
         if self._is_closed or not self._thread.is_alive():

@@ -6,45 +6,31 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from eagleray.actors.lanes.link import Fields, Reply, RequestType
-from eagleray.actors.messages import Malformed
+from eagleray.actors.lanes.messages import Malformed
 from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.nodes import NO_NODE, Role
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from eagleray.broker.hashing import partition_for_name
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.nodes import NO_NODE, ProcessRole
+from eagleray.broker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from eagleray.broker.transactions.pools.names import log_partition_of
 from eagleray.client.errors import NotConnected, TopicNotFound
-from eagleray.protocol.errors import ErrorCode
+from eagleray.client.ports import Asks, Peers, Timer
 
 if TYPE_CHECKING:
     import asyncio
 
-    from eagleray.client.ports import OnReply, Peers, Timer
 
 _REFRESH_PAUSE_MS: Final = 20
 _SILENCE_MS: Final = 500
-"""How long one node may be silent before the next is asked: its machine may be gone, and nobody says so then."""
-_HAS_IMAGE: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_CONTROLLER})
-"""Any node's metadata are good enough here; one that is not the controller says so."""
+"""How long one node may be silent before the next is asked: its machine may be gone, and then nothing says so."""
 
 
-class Runtime(Protocol):
+class Runtime(Asks, Protocol):
     """What the view needs of the runtime that has it."""
 
     loop: asyncio.AbstractEventLoop
     peers: Peers
-
-    def ask(
-        self,
-        node_id: int,
-        on_reply: OnReply[Reply] | None,
-        message_type: RequestType[Fields, Reply],
-        /,
-        *fields: Fields.args,
-        **named: Fields.kwargs,
-    ) -> None:
-        """Send a request; see `Peers`."""
 
     def now_ms(self) -> int:
         """Return a time that never falls."""
@@ -54,23 +40,25 @@ class Runtime(Protocol):
 
 
 class ClusterView:
-    """The newest image that any node has given, and tables made from it for those who send.
+    """The newest image that any node has given, and tables made from it for senders.
 
-    Owns: the image. One question to the cluster is under way at a time, whoever asks for it, to one node after the
-    other until one answers; an image older than the one that is known is ignored. Stale tables do no harm: who is not
-    the leader says so.
+    Owns: the image. One question to the cluster is under way at a time, for all clients together, to one node after the
+    other until one answers; an image older than the one that is known is ignored. Stale tables do no harm: a node that
+    is not the leader says so.
     """
 
     def __init__(self, runtime: Runtime, image: MetadataImage) -> None:
         self._runtime = runtime
         self.image = image
         self.leaders: dict[TopicPartition, int] = {}
-        """Who leads each partition; NO_NODE while nobody does."""
+        """The leader of each partition; NO_NODE while it has none."""
 
         self.partitions: dict[str, tuple[TopicPartition, ...]] = {}
         self._wanted_by: list[Callable[[], None]] = []
         self._is_asking = False
         self._is_closed = False
+        self._heard_ms: int | None = None
+        """When a node last gave its image; what the view was made with may be of any age."""
         self._pause: Timer | None = None
         self._silence: Timer | None = None
         self._turn = 0
@@ -102,7 +90,7 @@ class ClusterView:
     @property
     def controllers(self) -> list[int]:
         """The nodes of which one takes changes of topics."""
-        return sorted(node_id for node_id, node in self.image.nodes.items() if Role.CONTROLLER in node.roles)
+        return sorted(node_id for node_id, node in self.image.nodes.items() if ProcessRole.CONTROLLER in node.roles)
 
     def controller(self) -> int:
         """Return the node that takes changes of topics, as far as one knows."""
@@ -121,15 +109,13 @@ class ClusterView:
 
     def transaction_partition(self, transactional_id: str) -> TopicPartition | None:
         """Return the partition of the transaction log whose leader coordinates a transactional id."""
-        return self._internal(TRANSACTION_STATE, transactional_id)
+        partitions = self.partitions.get(TRANSACTION_STATE)
+        return partitions[log_partition_of(transactional_id, len(partitions))] if partitions else None
 
     def group_partition(self, group: str) -> TopicPartition | None:
         """Return the partition of the offsets topic whose leader coordinates a group."""
-        return self._internal(CONSUMER_OFFSETS, group)
-
-    def _internal(self, topic: str, name: str) -> TopicPartition | None:
-        partitions = self.partitions.get(topic)
-        return partitions[partition_for_name(name, len(partitions))] if partitions else None
+        partitions = self.partitions.get(CONSUMER_OFFSETS)
+        return partitions[partition_for_name(group, len(partitions))] if partitions else None
 
     def transaction_coordinator(self, transactional_id: str) -> int:
         """Return the node that coordinates a transactional id."""
@@ -176,9 +162,10 @@ class ClusterView:
 
     def _on_reply(self, question: int, reply: MetadataAnswered | Malformed | None) -> None:
         image = None
-        if isinstance(reply, MetadataAnswered) and reply.error_code in _HAS_IMAGE:
+        if isinstance(reply, MetadataAnswered) and reply.has_image:
             image = reply.image
         if image is not None:
+            self._heard_ms = self._runtime.now_ms()
             self.update(image)
         if question != self._question or not self._is_asking or self._is_closed:
             return
@@ -196,7 +183,7 @@ class ClusterView:
             self._silence = None
 
     def _on_nobody(self) -> None:
-        """Nobody is known who could be asked; whoever waits may look for somebody."""
+        """No node is known that could be asked; the clients that wait may look for one."""
         self._pause = None
         self._answer_all()
 
@@ -223,6 +210,11 @@ class ClusterView:
         done: asyncio.Future[None] = self._runtime.loop.create_future()
         self.refresh(lambda: None if done.done() else done.set_result(None))
         await done
+
+    async def refreshed_within(self, max_age_ms: int) -> None:
+        """Wait for news, unless the last are not older than this."""
+        if self._heard_ms is None or self._runtime.now_ms() - self._heard_ms > max_age_ms:
+            await self.refreshed()
 
     async def find_topic(self, topic: str, max_block_ms: int) -> tuple[TopicPartition, ...]:
         """Return the partitions of a topic; wait for one that is not known, but not for longer than this."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
 from eagleray.actors.lanes.link import Fields, Reply, RequestType
-from eagleray.broker.controller.nodes import NodeRegistration
+from eagleray.actors.lanes.turn import Turn
+from eagleray.broker.metadata.nodes import NodeRegistration
 
 OnReply: TypeAlias = Callable[[Reply | None], None]
 """Takes the reply, or None where there is none: the request may or may not have been carried out.
@@ -15,14 +16,8 @@ With `Peers.hears_malformed` it may be given a `Malformed`, too.
 """
 
 
-class Peers(Protocol):
-    """The nodes of a cluster, whichever lane leads there."""
-
-    on_silence: Callable[[], None] | None
-    """Called now and then while a node lets somebody wait for long."""
-
-    hears_malformed: bool
-    """Whether a question that cannot be carried is answered with `Malformed`, and not with None."""
+class Asks(Protocol):
+    """What asks nodes."""
 
     def ask(
         self,
@@ -35,8 +30,21 @@ class Peers(Protocol):
     ) -> None:
         """Send a request, made of its type and the fields behind the request id.
 
-        `on_reply` is called once, on the loop, and never from within `ask`; None where nobody waits for an answer.
+        `on_reply` is called once, on the loop, and never from within `ask`; where it is None, the answer is dropped.
         """
+
+
+class Peers(Asks, Protocol):
+    """The nodes of a cluster, whichever lane leads there."""
+
+    turn: Turn
+    """In which what is asked goes out together."""
+
+    on_silence: Callable[[], None] | None
+    """Called now and then while a node keeps a question waiting for long."""
+
+    hears_malformed: bool
+    """Whether a question that cannot be carried is answered with `Malformed`, and not with None."""
 
     def learn(self, nodes: Mapping[int, NodeRegistration], /) -> None:
         """Take note of where nodes can be reached."""
@@ -45,7 +53,7 @@ class Peers(Protocol):
         """Say which port of a node that runs cannot be reached from here, and why; None where that is not so."""
 
     def forget(self, node_ids: Iterable[int], /) -> None:
-        """Answer whoever waits for nodes that are gone."""
+        """Answer the questions to nodes that are gone with None."""
 
 
 class Timer(Protocol):
@@ -56,16 +64,9 @@ class Timer(Protocol):
 
 
 class Watched(Protocol):
-    """Somebody who waits for answers and wants to know when time passes."""
+    """A client that waits for answers and wants to know when time passes."""
 
     is_watched: bool
 
     def tick(self, now_ms: int) -> bool:
         """Look for what has waited too long; return whether there is still something to wait for."""
-
-
-class Drainable(Protocol):
-    """Somebody who gathers work during a turn of the loop, to do it at the end of the turn."""
-
-    def drain(self) -> None:
-        """Do the work."""

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
-from eagleray.actors.lanes.link import Fields, Reply, RequestType
-from eagleray.actors.messages import Malformed
-from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
+from eagleray.broker.metadata.image import EMPTY_IMAGE, MetadataImage
+from eagleray.broker.transactions.origin import Origin
 from eagleray.client.metadata import ClusterView
-from eagleray.client.ports import Drainable, Peers, Timer, Watched
+from eagleray.client.ports import Peers, Timer, Watched
 
 TICK_MS = 200
+
+Result = TypeVar("Result")
+
+
+def settle(future: asyncio.Future[Result], result: Result) -> None:
+    """Let what waits for a future go on, unless it has given up waiting."""
+    if not future.done():
+        future.set_result(result)
 
 
 def wall_clock_ms() -> int:
@@ -21,11 +30,16 @@ def wall_clock_ms() -> int:
     return int(time.time() * 1000)
 
 
+def client_id() -> str:
+    """Return the name of this process among the clients of a cluster."""
+    return f"eagleray-{os.getpid()}"
+
+
 class ClientRuntime:
     """The peers, the metadata, the clock and the one ticker of all producers and consumers on a loop.
 
     Owns: the view of the cluster. Nothing runs while no client waits for anything: the ticker stops with the last one
-    that does, and what is gathered in one turn of the loop is sent at its end, with one callback for all clients.
+    that does, and what is gathered in one turn is sent in it, with what all clients of the peers ask.
     """
 
     def __init__(
@@ -35,18 +49,26 @@ class ClientRuntime:
         *,
         cluster: str = "",
         wall_ms: Callable[[], int] = wall_clock_ms,
+        origin: Origin | None = None,
+        ray_namespace: str = "",
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.peers = peers
+        self._turn = peers.turn
         self.ask = peers.ask
         self.cluster = cluster
         self.wall_ms = wall_ms
+        self.origin = origin or Origin(client_id=client_id())
+        """What the transactions of this process are known by to those who wait for their end."""
+
+        self.ray_namespace = ray_namespace
+        """Where the named actors of this program are; empty where it is not in Ray."""
+
         self._seconds = self.loop.time
         self.view = ClusterView(self, image)
         peers.on_silence = self.view.refresh
         peers.hears_malformed = True
         self._watched: set[Watched] = set()
-        self._dirty: list[Drainable] = []
         self._ticker: asyncio.TimerHandle | None = None
         self._thread_id = threading.get_ident()
 
@@ -62,22 +84,15 @@ class ClientRuntime:
         """Call back after a while."""
         return self.loop.call_later(delay_ms / 1000, callback)
 
-    def drain_soon(self, drainable: Drainable) -> None:
-        """Let a client send what it has gathered at the end of this turn; to be asked once a turn, by any thread."""
-        if not self.is_on_loop():
-            self.loop.call_soon_threadsafe(drainable.drain)
-            return
-        self._dirty.append(drainable)
-        if len(self._dirty) == 1:
-            self.loop.call_soon(self._drain_all)
-
-    def _drain_all(self) -> None:
-        dirty, self._dirty = self._dirty, []
-        for drainable in dirty:
-            drainable.drain()
+    def drain_soon(self, drain: Callable[[], None]) -> None:
+        """Let a client send what it has gathered, in the next turn; to be asked once a turn, by any thread."""
+        if self.is_on_loop():
+            self._turn.act(drain)
+        else:
+            self.loop.call_soon_threadsafe(drain)
 
     def watch(self, watched: Watched) -> None:
-        """Tell somebody about time, until it has nothing to wait for."""
+        """Tell a client about time, until it has nothing to wait for."""
         watched.is_watched = True
         self._watched.add(watched)
         if self._ticker is None:
@@ -92,28 +107,6 @@ class ClientRuntime:
                 self._watched.discard(watched)
         if self._watched:
             self._ticker = self.loop.call_later(TICK_MS / 1000, self._tick)
-
-    async def call(
-        self,
-        node_id: int,
-        timeout_ms: float,
-        message_type: RequestType[Fields, Reply],
-        *fields: Fields.args,
-        **named: Fields.kwargs,
-    ) -> Reply | Malformed | None:
-        """Ask a node and return its reply, or None where there is none in time."""
-        reply: asyncio.Future[Reply | Malformed | None] = self.loop.create_future()
-
-        def settle(message: Reply | Malformed | None = None) -> None:
-            if not reply.done():
-                reply.set_result(message)
-
-        timer = self.loop.call_later(timeout_ms / 1000, settle)
-        self.ask(node_id, settle, message_type, *fields, **named)
-        try:
-            return await reply
-        finally:
-            timer.cancel()
 
     def close(self) -> None:
         """Stop the ticker."""

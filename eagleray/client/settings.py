@@ -35,6 +35,7 @@ class ProducerSettings(TypedDict, total=False):
     delivery_timeout_ms: int
     request_timeout_ms: int
     transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
     retries: int
     retry_backoff_ms: int
     retry_backoff_max_ms: int

@@ -53,7 +53,7 @@ class OffsetAndTimestamp(msgspec.Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupMetadata(msgspec.Struct, frozen=True):
-    """Who consumes, so that a group can tell its current members from those that it has lost."""
+    """A member of a group, by which the coordinator tells current members from those that it has lost."""
 
     group_id: str
     generation: int = -1

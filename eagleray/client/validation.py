@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from eagleray.broker.controller.names import problem_with
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.topic_names import problem_with
+from eagleray.broker.transactions.pools.names import LONGEST_ID_BYTES, LONGEST_POOL_BYTES, SLOT_MARK, slot_of
 from eagleray.broker.transactions.states import KAFKA_NAMES
-from eagleray.client.errors import InvalidArgument, TopicRefused
+from eagleray.client.errors import EaglerayError, InvalidArgument, TopicRefused
 from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from eagleray.protocol.errors import ErrorCode
 
@@ -31,6 +32,13 @@ def _shown(value: object) -> str:
     text = repr(value)
     shown = text if len(text) <= 80 else f"{text[:77]}…"
     return shown if isinstance(value, int | str | bytes | None) else f"{shown} ({type(value).__name__})"
+
+
+def context(value: object) -> bytes:
+    """Return what is to be kept with a prepared transaction."""
+    if not isinstance(value, bytes):
+        raise InvalidArgument(f"context is {value!r}, but has to be bytes.")
+    return value
 
 
 # Numbers
@@ -89,20 +97,17 @@ def text(argument: str, value: object, *, longest: int = _LONGEST_NAME) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= longest:
         raise _wrong(argument, value, f"a text of 1 to {longest} characters")
     try:
-        value.encode()
+        size_bytes = len(value.encode())
     except UnicodeEncodeError:
         raise _wrong(argument, value, "a text that can be written as UTF-8") from None
+    if size_bytes > longest:
+        raise _wrong(argument, value, f"a text of at most {longest} bytes in UTF-8; it has {size_bytes}")
     return value
 
 
 def new_topic(value: object) -> str:
     """Return a name that a topic may have, by Kafka's rules."""
-    if not isinstance(value, str):
-        raise _wrong("the topic", value, "a text")
-    problem = problem_with(value)
-    if problem is not None:
-        raise TopicRefused(f"{problem}.", ErrorCode.INVALID_TOPIC_EXCEPTION)
-    return value
+    return _possible_topic(value, TopicRefused)
 
 
 def topic(value: object) -> str:
@@ -112,11 +117,15 @@ def topic(value: object) -> str:
 
 def topic_to_use(value: object) -> str:
     """Return the name of a topic that may be there or come; what no topic can be named is not waited for."""
+    return _possible_topic(value, InvalidArgument)
+
+
+def _possible_topic(value: object, refusal: type[EaglerayError]) -> str:
     if not isinstance(value, str):
         raise _wrong("the topic", value, "its name, a str")
     problem = problem_with(value)
     if problem is not None:
-        raise InvalidArgument(f"{problem}.", ErrorCode.INVALID_TOPIC_EXCEPTION)
+        raise refusal(f"{problem}.", ErrorCode.INVALID_TOPIC_EXCEPTION)
     return value
 
 
@@ -145,7 +154,24 @@ def consumer_group(value: object) -> ConsumerGroupMetadata:
 
 def transactional_id(value: object) -> str:
     """Return a transactional id."""
-    return text("the transactional id", value)
+    return text("the transactional id", value, longest=LONGEST_ID_BYTES)
+
+
+def branched_id(value: object) -> str:
+    """Return the transactional id of a transaction with many writers, which is no slot of a pool."""
+    return _no_slot("the transactional id", transactional_id(value))
+
+
+def pool_name(value: object) -> str:
+    """Return the name of a pool, which is a transactional id and no slot of another pool."""
+    argument = "the name of the pool"
+    return _no_slot(argument, text(argument, value, longest=LONGEST_POOL_BYTES))
+
+
+def _no_slot(argument: str, name: str) -> str:
+    if slot_of(name) is not None:
+        raise _wrong(argument, name, f"a name without {SLOT_MARK!r} and a number at its end, as slots of pools have it")
+    return name
 
 
 def transaction_states(values: object) -> tuple[str, ...]:

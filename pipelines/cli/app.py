@@ -1,8 +1,8 @@
-"""The group of commands, and what it says when one of them fails."""
+"""The command group `eagleray pipeline`, and how it reports errors."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 from typer.core import TyperGroup
@@ -11,11 +11,14 @@ from eagleray.cli.options import examples
 from eagleray.pipelines.cli import example_commands, generating, loadtesting, running
 from eagleray.pipelines.cli.errors import translated
 
+if TYPE_CHECKING:
+    from typer._click.core import Context
+
 
 class SparkErrors(TyperGroup):
     """Turns what Spark raises into one line, which the program above prints."""
 
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as the class above has it
+    def invoke(self, ctx: Context) -> object:
         """Run the command that was asked for."""
         try:
             return super().invoke(ctx)
@@ -45,7 +48,5 @@ def pipeline() -> None:
     """Run exactly-once pipelines by Spark on the same Ray cluster."""
 
 
-generating.add_to(app)
-running.add_to(app)
-example_commands.add_to(app)
-loadtesting.add_to(app)
+for module in (generating, running, example_commands, loadtesting):
+    app.add_typer(module.app)

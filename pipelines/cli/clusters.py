@@ -1,12 +1,12 @@
-"""Getting at a cluster from a command that works with threads, and at Spark on its Ray."""
+"""Connecting to a cluster, and to Spark on its Ray, from a command that works with threads."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
 import typer
 
@@ -20,12 +20,22 @@ if TYPE_CHECKING:
 
     from eagleray.api import Cluster
 
+
+class SessionSizes(TypedDict, total=False):
+    """What `spark_session` is asked for beside its name and its cluster."""
+
+    executors: int
+    cores: int
+    memory: str
+    config: Mapping[str, str] | None
+
+
 Local = Annotated[bool, typer.Option("--local", help="Start a cluster for it and end it afterwards.")]
 
 
 @contextmanager
 def cluster_of(connection: Connection, *, local: bool = False) -> Iterator[Cluster]:
-    """Join the Ray of a cluster and connect to it; with `local`, start both for the while."""
+    """Join the Ray of a cluster and connect to it; with `local`, start both for as long as the command runs."""
     with _local_cluster() if local else _running_cluster(connection) as cluster:
         yield cluster
 
@@ -64,10 +74,12 @@ def _local_cluster() -> Iterator[Cluster]:
 
 
 @contextmanager
-def quiet_spark(context: typer.Context, name: str, cluster: Cluster, **sizes: Any) -> Iterator[SparkSession]:  # noqa: ANN401 - as spark_session has them
+def quiet_spark(
+    context: typer.Context, name: str, cluster: Cluster, **sizes: Unpack[SessionSizes]
+) -> Iterator[SparkSession]:
     """Spark on the Ray that was joined, for a cluster there; it keeps its log to itself, unless --debug asks for it.
 
-    What goes wrong is raised, and said in one line with the path of the log, where Spark has written all of it.
+    Errors are reported in one line with the path of the log, which has all of it.
     """
     from eagleray.pipelines.session import spark_session  # noqa: PLC0415 - loads Spark
 

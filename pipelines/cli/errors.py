@@ -1,4 +1,4 @@
-"""What is said when Spark is not there, or does not like what it was given."""
+"""Usage errors for what users can mend: Spark is missing, or refuses its input."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def translated(error: Exception) -> UsageError | None:
 
 
 def _is_schema_error(error: Exception) -> bool:
-    """Whether the sink has refused columns; the module that raises this loads Spark, and need not be there."""
+    """Whether the sink has refused columns; looked up only where it is loaded, because its module loads Spark."""
     return isinstance(error, getattr(sys.modules.get("eagleray.pipelines.sink.schema"), "SchemaError", ()))

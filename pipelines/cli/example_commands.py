@@ -20,21 +20,13 @@ if TYPE_CHECKING:
     from eagleray.api import Cluster
     from eagleray.pipelines.examples.stage import Outcome
 
+app = typer.Typer()
+
 ONE_CPU: Final = {"spark.ray.raydp_spark_executor.actor.resource.cpu": "1"}
 """Executors run two tasks at once, and leave a CPU of a machine with two to Ray's own tasks."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands to the group."""
-    app.command("examples", epilog=examples("eagleray pipeline examples"))(list_examples)
-    app.command(
-        "example",
-        epilog=examples(
-            "eagleray pipeline example revenue --local", "eagleray pipeline example handover --rows 100000"
-        ),
-    )(run_example)
-
-
+@app.command("examples", epilog=examples("eagleray pipeline examples"))
 def list_examples(*, json: Json = False) -> None:
     """List the examples."""
     if json:
@@ -43,6 +35,10 @@ def list_examples(*, json: Json = False) -> None:
         print_table(("example", "what it shows"), EXAMPLES.items(), empty="there are none")
 
 
+@app.command(
+    "example",
+    epilog=examples("eagleray pipeline example revenue --local", "eagleray pipeline example handover --rows 100000"),
+)
 def run_example(
     context: typer.Context,
     example_name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(EXAMPLES)}.")],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import enum
 import time
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from rich.console import Console
@@ -20,44 +19,28 @@ if TYPE_CHECKING:
 
     from eagleray.api import Cluster
 
+app = typer.Typer()
+
 _MOST_BY_PRODUCER: Final = 200_000
 
 
-class DatasetName(enum.StrEnum):
-    """What can be generated for a topic."""
-
-    ORDERS = "orders"
-    PAYMENTS = "payments"
-
-
-class Writer(enum.StrEnum):
-    """Who writes it."""
-
-    PRODUCER = "producer"
-    SPARK = "spark"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the group."""
-    app.command(
-        epilog=examples(
-            "eagleray pipeline generate --topic orders --rows 100000 --seed 7",
-            "eagleray pipeline generate --topic payments --dataset payments --rows 10000000",
-            "eagleray pipeline generate --merchants merchants.csv",
-        )
-    )(generate)
-
-
+@app.command(
+    epilog=examples(
+        "eagleray pipeline generate --topic orders --rows 100000 --seed 7",
+        "eagleray pipeline generate --topic payments --dataset payments --rows 10000000",
+        "eagleray pipeline generate --merchants merchants.csv",
+    )
+)
 def generate(
     context: typer.Context,
     *,
     topic: Annotated[str | None, typer.Option("--topic", help="Where to write; made where it is not there.")] = None,
-    dataset: Annotated[DatasetName, typer.Option("--dataset", help="What to write.")] = DatasetName.ORDERS,
+    dataset: Annotated[Literal["orders", "payments"], typer.Option("--dataset", help="What to write.")] = "orders",
     rows: Annotated[int, typer.Option("--rows", min=1, help="How many orders; payments are those of as many.")] = 1_000,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same rows.")] = 7,
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions of a topic that is made.")] = 4,
     by: Annotated[
-        Writer | None,
+        Literal["producer", "spark"] | None,
         typer.Option("--by", help="A producer in this process, or Spark's executors; by default those above 200,000."),
     ] = None,
     merchants: Annotated[
@@ -81,26 +64,26 @@ def generate(
         return
     from eagleray.pipelines.datasets import expected_totals  # noqa: PLC0415 - without Spark's extra, said before Ray starts
 
-    writer = by or (Writer.PRODUCER if rows <= _MOST_BY_PRODUCER else Writer.SPARK)
+    writer = by or ("producer" if rows <= _MOST_BY_PRODUCER else "spark")
     with cluster_of(Connection(name, address)) as cluster:
         cluster.admin.create_topic(topic, partitions=partitions, exist_ok=True)
         began = time.monotonic()
-        if writer is Writer.PRODUCER:
-            _by_producer(cluster, topic, str(dataset), seed, rows)
+        if writer == "producer":
+            _by_producer(cluster, topic, dataset, seed, rows)
         else:
             note("starting Spark on the Ray cluster...")
             with quiet_spark(context, f"generate-{topic}", cluster) as spark:
-                _by_spark(spark, cluster, topic, str(dataset), seed=seed, rows=rows)
+                _by_spark(spark, cluster, topic, dataset, seed=seed, rows=rows)
         seconds = time.monotonic() - began
     totals = expected_totals(seed, rows)
-    records = totals.orders if dataset is DatasetName.ORDERS else totals.payments
+    records = totals.orders if dataset == "orders" else totals.payments
     facts: dict[str, object] = {
         "topic": topic,
         "seed": seed,
         "records": records,
         "seconds": round(seconds, 2),
         "records_per_second": round(records / seconds),
-        "amount_cents": totals.amount_cents if dataset is DatasetName.ORDERS else totals.paid_cents,
+        "amount_cents": totals.amount_cents if dataset == "orders" else totals.paid_cents,
     }
     print_json(facts) if json else print_facts(facts)
 

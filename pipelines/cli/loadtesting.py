@@ -14,7 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from eagleray.cli.errors import UsageError
 from eagleray.cli.options import Address, Connection, Json, Name, examples
-from eagleray.cli.output import counted, note, print_json, print_table
+from eagleray.cli.output import counted, note, print_json, print_rows
 from eagleray.pipelines.cli.clusters import Local, cluster_of, quiet_spark
 from eagleray.pipelines.cli.example_commands import ONE_CPU
 from eagleray.pipelines.loadtest.plan import LoadPlan
@@ -25,21 +25,19 @@ if TYPE_CHECKING:
     from eagleray.api import Cluster
     from eagleray.pipelines.loadtest.report import LoadReport
 
+app = typer.Typer()
+
 PLOTS = "loadtest.png"
 FIGURES = "loadtest.json"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the group."""
-    app.command(
-        epilog=examples(
-            "eagleray pipeline loadtest --local --seconds 20",
-            "eagleray pipeline loadtest --ray-tasks 4 --producers 100 --rate 2000 --spark-rows 0",
-            "eagleray pipeline loadtest --ray-tasks 0 --spark-rows 100000 --spark-tasks 8 --output results",
-        )
-    )(loadtest)
-
-
+@app.command(
+    epilog=examples(
+        "eagleray pipeline loadtest --local --seconds 20",
+        "eagleray pipeline loadtest --ray-tasks 4 --producers 100 --rate 2000 --spark-rows 0",
+        "eagleray pipeline loadtest --ray-tasks 0 --spark-rows 100000 --spark-tasks 8 --output results",
+    )
+)
 def loadtest(
     context: typer.Context,
     *,
@@ -113,7 +111,6 @@ def _run(context: typer.Context, cluster: Cluster, plan: LoadPlan) -> LoadReport
 
 @contextmanager
 def _progress(seconds: float) -> Iterator[Callable[[], None]]:
-    """A line on the terminal that says what is done, and for how long."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -134,27 +131,22 @@ def _write(report: LoadReport, directory: str) -> None:
 
 
 def _print(report: LoadReport) -> None:
-    columns = ("driver", "transactions", "rows", "txn/s", "rows/s", "p50 ms", "p99 ms", "max ms", "errors", "missed")
-    shown = [*report.drivers, *(kind for kind in report.kinds if kind.kind == "ray")]
-    print_table(
-        columns,
-        (
-            (
-                each.name,
-                f"{each.transactions:,}",
-                f"{each.rows:,}",
-                f"{each.transactions_per_second:,.1f}",
-                f"{each.rows_per_second:,.0f}",
-                f"{each.p50_ms:,.1f}",
-                f"{each.p99_ms:,.1f}",
-                f"{each.max_ms:,.1f}",
-                each.errors,
-                each.missed,
-            )
-            for each in shown
-        ),
-        empty="nothing was driven",
+    rows = (
+        {
+            "driver": each.name,
+            "transactions": f"{each.transactions:,}",
+            "rows": f"{each.rows:,}",
+            "txn/s": f"{each.transactions_per_second:,.1f}",
+            "rows/s": f"{each.rows_per_second:,.0f}",
+            "p50 ms": f"{each.p50_ms:,.1f}",
+            "p99 ms": f"{each.p99_ms:,.1f}",
+            "max ms": f"{each.max_ms:,.1f}",
+            "errors": each.errors,
+            "missed": each.missed,
+        }
+        for each in (*report.drivers, *(kind for kind in report.kinds if kind.kind == "ray"))
     )
+    print_rows(rows, empty="nothing was driven")
     committed = counted(report.rows_committed, "row")
     note(f"{committed} committed, {report.rows_found:,} found by a reader of committed records")
     for each in report.drivers:

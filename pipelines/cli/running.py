@@ -21,17 +21,16 @@ if TYPE_CHECKING:
     from eagleray.pipelines.jobs.metrics import OnBatch, PipelineReport
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the group."""
-    app.command(
-        epilog=examples(
-            "eagleray pipeline run job.toml",
-            "eagleray pipeline run job.toml --check",
-            "eagleray pipeline run job.yaml --json | jq .rows_out",
-        )
-    )(run)
+app = typer.Typer()
 
 
+@app.command(
+    epilog=examples(
+        "eagleray pipeline run job.toml",
+        "eagleray pipeline run job.toml --check",
+        "eagleray pipeline run job.yaml --json | jq .rows_out",
+    )
+)
 def run(
     context: typer.Context,
     job_file: Annotated[str, typer.Argument(metavar="JOB", help="The job file: TOML, or YAML.")],
@@ -70,7 +69,7 @@ def _inputs(job: JobFile) -> str:
 
 
 def _check(job: JobFile, connection: Connection) -> str:
-    """Have the cluster say whether the topics exist, and Spark whether the plan is right; return what was checked."""
+    """Check with the cluster that the topics exist, and with Spark that the plan is right; return what was checked."""
     prepare_to_join(connection)
     from eagleray.pipelines.jobs import check_plan, pipeline_of  # noqa: PLC0415 - loads Spark
     from eagleray.pipelines.jobs.model import as_options  # noqa: PLC0415
@@ -126,7 +125,7 @@ def _run(context: typer.Context, job: JobFile, connection: Connection, *, is_jso
 
 @contextmanager
 def showing(name: str, *, is_json: bool) -> Iterator[OnBatch]:
-    """What hears of each micro-batch: a live table on a terminal, a line for each elsewhere, or JSON."""
+    """Return what shows each micro-batch: a live table on a terminal, a line for each elsewhere, or JSON."""
     from eagleray.pipelines.cli.batch_views import JsonLines, LiveTable, TextLines  # noqa: PLC0415
 
     if is_json:

@@ -92,7 +92,6 @@ def _may_be_wanted(header: BatchHeader, columns: RecordColumns) -> bool:
 
 
 def _decode(batches: Sequence[RecordBatch]) -> Decoded | None:
-    """Decode all the records of all the batches; return None if there are none."""
     try:
         blocks = join_blocks(batches)
         if blocks.rows == 0:
@@ -104,7 +103,7 @@ def _decode(batches: Sequence[RecordBatch]) -> Decoded | None:
 
 
 def _explain(batches: Sequence[RecordBatch]) -> None:
-    """Let the decoder of single records say what is wrong, for it knows the record and the place."""
+    """Let the decoder of single records say what is wrong: it knows the record and the position."""
     for batch in batches:
         batch.records()
 

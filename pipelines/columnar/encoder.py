@@ -29,19 +29,16 @@ from eagleray.protocol.records.varint import encode_varint
 _NO_HEADERS = constant(b"\x00")
 
 
-class PreparedRecords:
+class PreparedRecords(msgspec.Struct, frozen=True, eq=False):
     """The encoded records of one batch; to a sender it is what a filled `BatchBuilder` is.
 
     It keeps the memory of all the batches alive that were encoded together with it.
     """
 
-    __slots__ = ("_base_timestamp", "_block", "_count", "_max_timestamp")
-
-    def __init__(self, block: memoryview, count: int, base_timestamp: int, max_timestamp: int) -> None:
-        self._block = block
-        self._count = count
-        self._base_timestamp = base_timestamp
-        self._max_timestamp = max_timestamp
+    _block: memoryview
+    _count: int
+    _base_timestamp: int
+    _max_timestamp: int
 
     def __len__(self) -> int:
         return self._count
@@ -117,7 +114,6 @@ def encode(
 
 
 def _sort(rows: Rows, groups: Integers, timestamps: Integers) -> SortedRows:
-    """Bring the rows into the order in which they are written."""
     keys = pa.nulls(len(rows), pa.binary()) if rows.key is None else as_binary("key", rows.key)
     values = as_binary("value", rows.value)
     headers = None if rows.headers is None else encode_headers(rows.headers)
@@ -186,7 +182,6 @@ def _encode_records(rows: SortedRows, first_rows: Integers) -> pa.Array:
 def _prepare(
     partitions: list[TopicPartition], rows: SortedRows, first_rows: Integers, encoded: pa.Array
 ) -> list[tuple[TopicPartition, PreparedRecords]]:
-    """Cut the encoded records into batches."""
     data, boundaries = binary_parts(encoded)
     view = data.data
     ends = np.append(first_rows[1:], len(rows.groups))

@@ -163,7 +163,6 @@ def _check_type(column_type: pa.DataType) -> None:
 
 
 def _encode_each(headers: pa.Array, counts: Integers) -> pa.Array:
-    """Return a binary column of single headers, encoded."""
     children = dict(zip((field.name for field in headers.type), headers.flatten(), strict=True))
     names, values = as_binary("headers.key", children["key"]), as_binary("headers.value", children["value"])
     if names.null_count:

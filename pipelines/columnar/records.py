@@ -1,8 +1,8 @@
-"""The records of many batches in one buffer, and where the fields of each lie.
+"""The records of many batches in one buffer, and the positions of the fields of each.
 
-Where a record begins, only the lengths of all the records before it tell. The chain of lengths of one block cannot be
-vectorised, but those of many blocks can be followed side by side. A block that is alone is followed by itself, at one
-go as long as its records have the same length.
+The start of a record follows only from the lengths of all records before it. The chain of lengths of one block cannot
+be vectorised, but those of many blocks can be followed side by side. A single block is followed by itself, in one go as
+long as its records have the same length.
 """
 
 from __future__ import annotations

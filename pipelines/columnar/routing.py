@@ -144,7 +144,7 @@ def _explicit(
 
 
 def _choose(rows: Rows, members: Integers | None, chosen: Integers, partitions: int, first_keyless: int) -> None:
-    """Choose for those of one topic's rows that name no partition, in place."""
+    """Choose in place the partitions of those of one topic's rows that name none."""
     open_rows = np.flatnonzero(chosen < 0) if members is None else members[chosen[members] < 0]
     if rows.key is not None and rows.key.null_count < len(rows):
         key = as_binary("key", rows.key)

@@ -7,18 +7,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from eagleray.pipelines.datasets.orders import words
+from eagleray.pipelines.datasets.orders import schema_of, words
 from eagleray.pipelines.datasets.randomness import Chance
 from eagleray.pipelines.datasets.vocabulary import COUNTRIES, MERCHANTS, TIERS
 
-MERCHANT_SCHEMA: Final = pa.schema(
-    [
-        pa.field("merchant_id", pa.int64(), nullable=False),
-        pa.field("merchant_name", pa.string(), nullable=False),
-        pa.field("merchant_country", pa.string(), nullable=False),
-        pa.field("tier", pa.string(), nullable=False),
-        pa.field("fee_basis_points", pa.int64(), nullable=False),
-    ]
+MERCHANT_SCHEMA: Final = schema_of(
+    "merchant_id BIGINT, merchant_name STRING, merchant_country STRING, tier STRING, fee_basis_points BIGINT"
 )
 
 _FIRST_NAMES: Final = ("Amber", "Birch", "Cedar", "Delta", "Ember", "Fjord", "Grove", "Harbour", "Iris", "Juniper")

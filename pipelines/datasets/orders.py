@@ -22,24 +22,21 @@ ORDER_EVERY_MS: Final = 20
 DISORDER_MS: Final = 5_000
 """An order comes less than this before one with a later number; a watermark of this much drops nothing."""
 
-ORDER_SCHEMA: Final = pa.schema(
-    [
-        pa.field("order_id", pa.int64(), nullable=False),
-        pa.field("customer_id", pa.int64(), nullable=False),
-        pa.field("merchant_id", pa.int64(), nullable=False),
-        pa.field("category", pa.string(), nullable=False),
-        pa.field("country", pa.string(), nullable=False),
-        pa.field("currency", pa.string(), nullable=False),
-        pa.field("quantity", pa.int64(), nullable=False),
-        pa.field("amount_cents", pa.int64(), nullable=False),
-        pa.field("event_time_ms", pa.int64(), nullable=False),
-    ]
-)
+
+def schema_of(ddl: str) -> pa.Schema:
+    """The Arrow schema of columns in Spark's words, none of which has nulls."""
+    types = {"BIGINT": pa.int64(), "STRING": pa.string()}
+    columns = (column.split() for column in ddl.split(", "))
+    return pa.schema([pa.field(name, types[kind], nullable=False) for name, kind in columns])
+
+
 ORDER_DDL: Final = (
     "order_id BIGINT, customer_id BIGINT, merchant_id BIGINT, category STRING, country STRING, currency STRING, "
     "quantity BIGINT, amount_cents BIGINT, event_time_ms BIGINT"
 )
-"""The same columns in Spark's words, for `from_json`."""
+"""The columns in Spark's words, for `from_json`."""
+
+ORDER_SCHEMA: Final = schema_of(ORDER_DDL)
 
 _QUANTITIES: Final = (70, 17, 7, 4, 2)
 

@@ -12,23 +12,14 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from eagleray.pipelines.datasets.orders import order_amounts_cents, order_numbers, order_times_ms, words
+from eagleray.pipelines.datasets.orders import order_amounts_cents, order_numbers, order_times_ms, schema_of, words
 from eagleray.pipelines.datasets.randomness import Chance, Integers
 from eagleray.pipelines.datasets.vocabulary import METHODS, STATUSES
 
-PAYMENT_SCHEMA: Final = pa.schema(
-    [
-        pa.field("payment_id", pa.int64(), nullable=False),
-        pa.field("order_id", pa.int64(), nullable=False),
-        pa.field("method", pa.string(), nullable=False),
-        pa.field("amount_cents", pa.int64(), nullable=False),
-        pa.field("status", pa.string(), nullable=False),
-        pa.field("event_time_ms", pa.int64(), nullable=False),
-    ]
-)
 PAYMENT_DDL: Final = (
     "payment_id BIGINT, order_id BIGINT, method STRING, amount_cents BIGINT, status STRING, event_time_ms BIGINT"
 )
+PAYMENT_SCHEMA: Final = schema_of(PAYMENT_DDL)
 
 _AUTHORISED, _CAPTURED, _REFUNDED, _FAILED = range(len(STATUSES))
 _MOST_PAYMENTS: Final = 3
@@ -84,7 +75,7 @@ def _batch(seed: int, numbers: Integers, courses: Integers, turns: Integers) -> 
 
 
 def _statuses() -> Integers:
-    """The statuses of all courses as a table, filled up with what nobody looks at."""
+    """The statuses of all courses as a table, padded to the same length."""
     table = np.zeros((len(COURSES), _MOST_PAYMENTS), dtype=np.int64)
     for place, course in enumerate(COURSES):
         table[place, : len(course.statuses)] = course.statuses

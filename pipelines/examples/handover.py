@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import ray
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - as is usual in PySpark
 
 import eagleray
+from eagleray.pipelines.committed_reads import committed_records
 from eagleray.pipelines.datasets import ORDER_DDL, expected_totals
 from eagleray.pipelines.datasets.vocabulary import CATEGORIES
 from eagleray.pipelines.examples.stage import Fact, Outcome, Stage
@@ -24,7 +25,6 @@ from eagleray.pipelines.jobs import Pipeline, Sink, Source, run_pipeline
 from eagleray.pipelines.jobs.errors import NoFreeCpu
 
 FEATURES: Final = ("any order", "each item", *(category.name for category in CATEGORIES[1:]))
-_POLL_MS: Final = 500
 _LITTLE_CPU: Final = 0.1
 
 
@@ -49,14 +49,8 @@ def features_of(orders: DataFrame) -> DataFrame:
 
 def read_partition(cluster_name: str, topic: str, partition: int) -> pa.Table:
     """The committed features of one partition as they are now; runs as a Ray task."""
-    rows: list[dict[str, Any]] = []
-    wanted = eagleray.TopicPartition(topic, partition)
-    with eagleray.connect(cluster_name) as cluster, cluster.consumer(isolation="read_committed") as consumer:
-        consumer.assign([wanted])
-        consumer.seek_to_beginning(wanted)
-        end = consumer.end_offsets(wanted)[wanted]
-        while consumer.position(wanted) < end:
-            rows += (msgspec.json.decode(record.value or b"") for record in consumer.poll(_POLL_MS))
+    with eagleray.connect(cluster_name) as cluster:
+        rows = [msgspec.json.decode(record.value or b"") for record in committed_records(cluster, topic, partition)]
     features = pa.array([row["features"] for row in rows], pa.list_(pa.int64(), len(FEATURES)))
     return pa.table({"features": features, "amount_cents": pa.array([row["amount_cents"] for row in rows], pa.int64())})
 

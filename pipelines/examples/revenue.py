@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - as is usual in PySpark
 
 from eagleray.pipelines.datasets import ORDER_DDL, orders
 from eagleray.pipelines.examples.stage import Fact, Outcome, Stage, values

@@ -10,12 +10,11 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from eagleray.api import Cluster
-from eagleray.client.types import ConsumerRecord
+from eagleray.pipelines.committed_reads import committed_records
 from eagleray.pipelines.datasets.producing import produce
 from eagleray.pipelines.jobs.metrics import OnBatch
 
 ORDERS: Final = "orders"
-_NOTHING_MORE_MS: Final = 500
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,15 +78,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 Example = Callable[[Stage], Outcome]
 
 
-def committed(cluster: Cluster, topic: str) -> Iterator[ConsumerRecord]:
-    """The committed records of a topic as they are now, each partition in order."""
-    with cluster.consumer(topic, isolation="read_committed", auto_offset_reset="earliest") as consumer:
-        ends = consumer.end_offsets(*consumer.assignment())
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
-            yield from consumer.poll(_NOTHING_MORE_MS)
-
-
 def values(cluster: Cluster, topic: str) -> Iterator[dict[str, Any]]:
     """The committed records of a topic as what their JSON says."""
-    for record in committed(cluster, topic):
+    for record in committed_records(cluster, topic):
         yield msgspec.json.decode(record.value or b"null")

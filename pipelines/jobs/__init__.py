@@ -18,7 +18,7 @@ found wanting, without Spark.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eagleray.pipelines.jobs.building import pipeline_of as pipeline_of
@@ -55,7 +55,7 @@ _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for nam
 __all__ = [*_HOME_OF]  # noqa: PLE0604 - names, all of them
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+def __getattr__(name: str) -> object:
     if name in _HOME_OF:
         return getattr(importlib.import_module(_HOME_OF[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - as is usual in PySpark
 
 from eagleray.pipelines.data_source import DEFAULT_CLUSTER
 from eagleray.pipelines.jobs.errors import InvalidJob

@@ -1,4 +1,4 @@
-"""What is wrong with a job, said so that it can be mended."""
+"""What is wrong with a job, and how to mend it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class NoFreeCpu(RuntimeError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a complaint about an unknown name: the name that was probably meant, and all there are."""
+    """The end of an error message about an unknown name: the name that was probably meant, and all known names."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1)
     meant = f"did you mean {close[0]!r}? " if close else ""

@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import msgspec
 
@@ -116,7 +116,7 @@ def _decode_toml(text: str) -> object:
 
 
 def _decode_yaml(text: str) -> object:
-    # Ray brings it along, and only whoever writes YAML waits for it to load.
+    # Ray installs it, and only a user who writes YAML waits for it to load.
     import yaml  # noqa: PLC0415
 
     try:
@@ -126,7 +126,6 @@ def _decode_yaml(text: str) -> object:
 
 
 def _check_names(content: Mapping[str, object], struct: type[msgspec.Struct], place: str) -> None:
-    """Complain about a name that the struct does not have, here or in the tables below."""
     fields = {field.name: field for field in msgspec.structs.fields(struct) if field.name != "directory"}
     for name, value in content.items():
         if name not in fields:
@@ -135,7 +134,7 @@ def _check_names(content: Mapping[str, object], struct: type[msgspec.Struct], pl
         _check_below(value, fields[name].type, f"{place}.{name}" if place else name)
 
 
-def _check_below(value: object, kind: Any, place: str) -> None:  # noqa: ANN401 - a type as it was written
+def _check_below(value: object, kind: object, place: str) -> None:
     if not isinstance(value, dict):
         return
     for part in (kind, *get_args(kind)):

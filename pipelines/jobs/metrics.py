@@ -1,4 +1,4 @@
-"""What each micro-batch did: rows in and out, how long it took, from which offsets to which."""
+"""Metrics of each micro-batch: rows in and out, duration, and offsets."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ class BatchMetrics(msgspec.Struct, frozen=True, kw_only=True):
     rows_out: int
     duration_ms: int
     rows_per_second: float
-    start_offsets: Any
-    end_offsets: Any
+    start_offsets: object
+    """As the source writes them, or a list of those of several sources."""
+
+    end_offsets: object
     state_rows: int
     """Rows that Spark remembers for aggregations and joins."""
 
@@ -57,7 +59,7 @@ def follow(query: StreamingQuery) -> Iterator[BatchMetrics]:
     seen = -1
     is_running = True
     while is_running:
-        # What was done before it ended is still to be looked at.
+        # Batches that were done before it ended are still to be reported.
         is_running = query.isActive
         for batch in batches_of(query):
             if batch.batch_id > seen:
@@ -101,11 +103,11 @@ def metrics_of(progress_json: str) -> BatchMetrics | None:
 
 
 def _rows_out(progress: dict[str, Any]) -> int:
-    """What was counted on its way to the sink; Spark itself does not count what a Python sink writes."""
+    """Rows that were counted on their way to the sink; Spark itself does not count what a Python sink writes."""
     observed = (progress.get("observedMetrics") or {}).get(OBSERVATION) or {}
     return int(observed.get("rows", 0))
 
 
-def _offsets(sources: list[dict[str, Any]], name: str) -> Any:  # noqa: ANN401 - as the source writes them
+def _offsets(sources: list[dict[str, Any]], name: str) -> object:
     found = [source.get(name) for source in sources]
     return found[0] if len(found) == 1 else found

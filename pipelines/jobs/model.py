@@ -1,4 +1,4 @@
-"""What a pipeline is: where rows come from, what becomes of them, where they go, and how far it has come."""
+"""The model of a pipeline: its source, transform, sink and checkpoint."""
 
 from __future__ import annotations
 

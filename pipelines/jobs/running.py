@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - as is usual in PySpark
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eagleray.pipelines.jobs.building import FORMAT, input_of, output_of

@@ -47,7 +47,7 @@ def draw(report: LoadReport, path: str) -> None:
 
 def _title(report: LoadReport) -> str:
     plan = report.plan
-    # Drivers may have ended at different times, so that the sum of their rates is nobody's rate.
+    # Drivers may have ended at different times, so that the sum of their rates is the rate of no moment.
     total = report.rows_committed / max(report.seconds, 1e-9)
     errors = sum(kind.errors for kind in report.kinds)
     exact = "every committed row found" if report.is_exact else "COUNTS DIFFER"
@@ -110,16 +110,13 @@ def _draw_spread(axes: Axes, report: LoadReport) -> None:
         points = [(value, float(share) * 100) for share, value in kind.quantiles_ms.items()]
         if not points:
             continue
-        axes.plot(*_columns(points), marker="o", ms=3.5, color=COLOURS[kind.kind], label=_spread_label(kind))
+        label = f"{kind.kind}: p50 {_milliseconds(kind.p50_ms)}, p99 {_milliseconds(kind.p99_ms)}"
+        axes.plot(*_columns(points), marker="o", ms=3.5, color=COLOURS[kind.kind], label=label)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(_milliseconds))
     axes.set_ylabel("% of transactions")
     axes.set_ylim(0, 102)
     axes.legend(loc="best")
-
-
-def _spread_label(kind: DriverReport) -> str:
-    return f"{kind.kind}: p50 {_milliseconds(kind.p50_ms)}, p99 {_milliseconds(kind.p99_ms)}"
 
 
 def _finish_time_axis(axes: Axes, report: LoadReport) -> None:

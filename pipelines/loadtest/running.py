@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from eagleray.api import Cluster
+from eagleray.pipelines.committed_reads import committed_records
 from eagleray.pipelines.loadtest.plan import LoadPlan
 from eagleray.pipelines.loadtest.ray_driver import RayDrivers
 from eagleray.pipelines.loadtest.report import Driven, LoadReport, report_of, together
@@ -27,7 +28,7 @@ def run_load_test(
     everything is ready and the clock begins to run.
     """
     cluster.admin.create_topic(plan.topic, partitions=plan.partitions, exist_ok=True)
-    before = committed_records(cluster, plan.topic)
+    before = _count(cluster, plan.topic)
     ray_drivers = RayDrivers(cluster.name, plan)
     try:
         ray_drivers.prepare()
@@ -42,7 +43,7 @@ def run_load_test(
         seconds = time.monotonic() - began
     finally:
         ray_drivers.close()
-    found = committed_records(cluster, plan.topic) - before
+    found = _count(cluster, plan.topic) - before
     return _report(plan, driven, seconds, started_at, found)
 
 
@@ -66,11 +67,5 @@ def _report(plan: LoadPlan, driven: list[Driven], seconds: float, started_at: st
     )
 
 
-def committed_records(cluster: Cluster, topic: str) -> int:
-    """How many records a reader of committed records finds in a topic now."""
-    count = 0
-    with cluster.consumer(topic, isolation="read_committed", auto_offset_reset="earliest") as consumer:
-        ends = consumer.end_offsets(*consumer.assignment())
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
-            count += len(consumer.poll(500))
-    return count
+def _count(cluster: Cluster, topic: str) -> int:
+    return sum(1 for _ in committed_records(cluster, topic))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -17,16 +18,15 @@ from eagleray.pipelines.loadtest.report import Driven, Sample
 from eagleray.pipelines.spark_errors import cause_of
 
 
-class SparkDriver:
+class SparkDriver(msgspec.Struct):
     """Runs one job after the other until time or count is up. A job that fails is counted, and leaves nothing."""
 
-    def __init__(self, spark: SparkSession, cluster_name: str, plan: LoadPlan) -> None:
-        self._spark = spark
-        self._cluster_name = cluster_name
-        self._plan = plan
-        self._samples: list[Sample] = []
-        self._errors = 0
-        self._first_error = ""
+    _spark: SparkSession
+    _cluster_name: str
+    _plan: LoadPlan
+    _samples: list[Sample] = []
+    _errors: int = 0
+    _first_error: str = ""
 
     def prepare(self) -> None:
         """Run a job that writes nowhere, so that executors have started their Python before the clock runs."""

@@ -1,18 +1,17 @@
-"""The options of one query: names checked, whatever their case, before anybody looks at a value."""
+"""The options of one query: names checked, whatever their case, before any value is parsed."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from eagleray.pipelines.options.errors import OptionError
 from eagleray.pipelines.options.foreign import SPARKS_OWN, advice_on
-from eagleray.pipelines.options.option import Option
-from eagleray.pipelines.options.table import options_of
+from eagleray.pipelines.options.table import Option, Side, options_of
 
-Side = Literal["source", "sink"]
 _OTHER: dict[Side, Side] = {"source": "sink", "sink": "source"}
+_Value = TypeVar("_Value")
 
 
 class Given:
@@ -32,9 +31,17 @@ class Given:
         """Return whether an option was given."""
         return name in self._texts
 
-    def text(self, name: str) -> str | None:
-        """Return the text of an option, or of its default, or None if it has neither."""
-        return self._texts.get(name, self.options[name].default_for(streaming=self.streaming))
+    def optional(self, name: str, parse: Callable[[Option, str], _Value]) -> _Value | None:
+        """Parse an option, or its default; None where it has neither."""
+        option = self.options[name]
+        text = self._texts.get(name, option.default_for(streaming=self.streaming))
+        return None if text is None else parse(option, text)
+
+    def required(self, name: str, parse: Callable[[Option, str], _Value]) -> _Value:
+        """Parse an option that has a default."""
+        value = self.optional(name, parse)
+        assert value is not None, f"the table has no default for {name}"
+        return value
 
     def sparks_own(self, name: str) -> str | None:
         """Return an option that Spark itself has set."""

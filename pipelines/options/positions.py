@@ -1,4 +1,4 @@
-"""Where to begin or to end, as options say it before anybody has looked at the logs."""
+"""Where a query begins or ends, as its options say, before any log is read."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ import msgspec
 from eagleray.pipelines.options import values
 from eagleray.pipelines.options.errors import OptionError
 from eagleray.pipelines.options.given import Given
-from eagleray.pipelines.options.option import Option
-from eagleray.pipelines.options.reading import one_of, optional, required
+from eagleray.pipelines.options.table import Option
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -28,6 +27,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     compression: Compression
     batch_bytes: int
     exactly_once: bool
+    fail_on_checkpoint_mismatch: bool
     checkpoint_location: str | None
     group: str | None
     transactional_id_prefix: str
@@ -42,20 +42,21 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
         given = Given(options, side="sink", streaming=streaming)
         parsed = cls(
             streaming=streaming,
-            topic=optional(given, "topic", values.name),
-            include_headers=required(given, "includeHeaders", values.boolean),
+            topic=given.optional("topic", values.name),
+            include_headers=given.required("includeHeaders", values.boolean),
             compression=cast(
-                Compression, required(given, "compression", one_of("none", "gzip", "snappy", "lz4", "zstd"))
+                Compression, given.required("compression", values.one_of("none", "gzip", "snappy", "lz4", "zstd"))
             ),
-            batch_bytes=required(given, "batchBytes", _batch_bytes),
-            exactly_once=required(given, "exactlyOnce", values.boolean),
+            batch_bytes=given.required("batchBytes", _batch_bytes),
+            exactly_once=given.required("exactlyOnce", values.boolean),
+            fail_on_checkpoint_mismatch=given.required("failOnCheckpointMismatch", values.boolean),
             checkpoint_location=given.sparks_own("checkpointLocation"),
-            group=optional(given, "group", values.name),
-            transactional_id_prefix=required(given, "transactionalIdPrefix", values.name),
-            transaction_timeout_ms=required(given, "transactionTimeout", values.duration_ms),
-            cluster=required(given, "cluster", values.name),
-            address=required(given, "address", values.name),
-            contact=optional(given, "contact", values.name),
+            group=given.optional("group", values.name),
+            transactional_id_prefix=given.required("transactionalIdPrefix", values.name),
+            transaction_timeout_ms=given.required("transactionTimeout", values.duration_ms),
+            cluster=given.required("cluster", values.name),
+            address=given.required("address", values.name),
+            contact=given.optional("contact", values.name),
         )
         if parsed.group is not None and parsed.streaming and parsed.checkpoint_location is None:
             raise OptionError(
@@ -63,6 +64,11 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
                 "for it: give .option('checkpointLocation', ...) to the same writeStream."
             )
         return parsed
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether a batch is written although the cluster has committed a later one of the query."""
+        return self.streaming and self.exactly_once and not self.fail_on_checkpoint_mismatch
 
 
 def _batch_bytes(option: Option, text: str) -> int:

@@ -11,7 +11,6 @@ from eagleray.pipelines.options import values
 from eagleray.pipelines.options.errors import OptionError
 from eagleray.pipelines.options.given import Given
 from eagleray.pipelines.options.positions import Latest, Position
-from eagleray.pipelines.options.reading import one_of, optional, positive, positive_integer, required
 from eagleray.pipelines.options.source_positions import check_order, ending_position, starting_position
 from eagleray.pipelines.options.topics import Assign, Selection, Subscribe, SubscribePattern
 
@@ -53,19 +52,19 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
             start=start,
             end=end,
             on_no_match=cast(
-                OnNoMatch, required(given, "startingOffsetsByTimestampStrategy", one_of("error", "latest"))
+                OnNoMatch, given.required("startingOffsetsByTimestampStrategy", values.one_of("error", "latest"))
             ),
-            max_offsets_per_trigger=optional(given, "maxOffsetsPerTrigger", positive),
-            min_offsets_per_trigger=optional(given, "minOffsetsPerTrigger", positive),
-            max_trigger_delay_ms=required(given, "maxTriggerDelay", values.duration_ms),
-            min_partitions=optional(given, "minPartitions", positive_integer),
-            max_records_per_partition=optional(given, "maxRecordsPerPartition", positive),
-            fail_on_data_loss=required(given, "failOnDataLoss", values.boolean),
-            include_headers=required(given, "includeHeaders", values.boolean),
-            isolation=cast(Isolation, required(given, "isolation", one_of("read_committed", "read_uncommitted"))),
-            cluster=required(given, "cluster", values.name),
-            address=required(given, "address", values.name),
-            contact=optional(given, "contact", values.name),
+            max_offsets_per_trigger=given.optional("maxOffsetsPerTrigger", values.positive),
+            min_offsets_per_trigger=given.optional("minOffsetsPerTrigger", values.positive),
+            max_trigger_delay_ms=given.required("maxTriggerDelay", values.duration_ms),
+            min_partitions=given.optional("minPartitions", values.positive_integer),
+            max_records_per_partition=given.optional("maxRecordsPerPartition", values.positive),
+            fail_on_data_loss=given.required("failOnDataLoss", values.boolean),
+            include_headers=given.required("includeHeaders", values.boolean),
+            isolation=cast(Isolation, given.required("isolation", values.one_of("read_committed", "read_uncommitted"))),
+            cluster=given.required("cluster", values.name),
+            address=given.required("address", values.name),
+            contact=given.optional("contact", values.name),
         )
 
 
@@ -76,7 +75,7 @@ def wants_headers(options: Mapping[str, str]) -> bool:
     """
     name = "includeHeaders"
     given = {key: text for key, text in options.items() if key.lower() == name.lower()}
-    return required(Given(given, side="source", streaming=False), name, values.boolean)
+    return Given(given, side="source", streaming=False).required(name, values.boolean)
 
 
 def _selection(given: Given) -> Selection:
@@ -88,18 +87,16 @@ def _selection(given: Given) -> Selection:
         )
     if len(names) > 1:
         raise OptionError(f"{' and '.join(names)} are both given, but only one of them may be: leave the others out.")
-    topics = optional(given, "subscribe", values.topic_names)
+    topics = given.optional("subscribe", values.topic_names)
     if topics is not None:
         return Subscribe(topics)
-    pattern = optional(given, "subscribePattern", values.pattern)
-    return (
-        SubscribePattern(pattern) if pattern is not None else Assign(required(given, "assign", values.partition_list))
-    )
+    pattern = given.optional("subscribePattern", values.pattern)
+    return SubscribePattern(pattern) if pattern is not None else Assign(given.required("assign", values.partition_list))
 
 
 def _check_limits(given: Given) -> None:
-    least = optional(given, "minOffsetsPerTrigger", positive)
-    most = optional(given, "maxOffsetsPerTrigger", positive)
+    least = given.optional("minOffsetsPerTrigger", values.positive)
+    most = given.optional("maxOffsetsPerTrigger", values.positive)
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger is {least}, which is above maxOffsetsPerTrigger, {most}: swap them.")
     if given.has("maxTriggerDelay") and least is None:

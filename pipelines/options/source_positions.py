@@ -8,7 +8,6 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.pipelines.options import values
 from eagleray.pipelines.options.errors import OptionError
 from eagleray.pipelines.options.given import Given
-from eagleray.pipelines.options.option import Option
 from eagleray.pipelines.options.positions import (
     EARLIEST,
     LATEST,
@@ -19,7 +18,7 @@ from eagleray.pipelines.options.positions import (
     Position,
     SpecificOffsets,
 )
-from eagleray.pipelines.options.reading import milliseconds, optional
+from eagleray.pipelines.options.table import Option
 
 _WORDS: Final[dict[str, Position]] = {"earliest": Earliest(), "latest": Latest()}
 _REFUSED: Final = {
@@ -63,9 +62,9 @@ def check_order(start: Position, end: Position) -> None:
 
 def _position(given: Given, side: str) -> Position:
     # All of them are parsed, so that an error in one that is not followed does not stay hidden.
-    timestamp = optional(given, f"{side}Timestamp", milliseconds)
-    timestamps = optional(given, f"{side}OffsetsByTimestamp", values.partition_timestamps)
-    offsets = optional(given, f"{side}Offsets", _offsets)
+    timestamp = given.optional(f"{side}Timestamp", values.milliseconds)
+    timestamps = given.optional(f"{side}OffsetsByTimestamp", values.partition_timestamps)
+    offsets = given.optional(f"{side}Offsets", _offsets)
     if timestamp is not None:
         return GlobalTimestamp(timestamp)
     if timestamps is not None:
@@ -104,7 +103,7 @@ def _check_each(
             f"{', '.join(str(partition) for partition in different)}."
         )
     for partition, start in sorted(starts.items()):
-        # Numbers below zero stand for the earliest and the latest offset, which nobody knows here.
+        # Numbers below zero stand for the earliest and the latest offset, which are unknown here.
         if start > ends[partition] >= 0:
             raise OptionError(
                 f"{start_name} has {start} for {partition}, which is after {end_name}, {ends[partition]}: swap them."

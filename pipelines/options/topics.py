@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from eagleray.broker.controller.topics import INTERNAL_TOPICS
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.topics import INTERNAL_TOPICS
 from eagleray.pipelines.options.errors import OptionError
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Final, NoReturn, TypeVar
 
 import msgspec
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.pipelines.options.errors import OptionError
-from eagleray.pipelines.options.option import Option
 from eagleray.pipelines.options.positions import EARLIEST
+from eagleray.pipelines.options.table import Option
 
 LARGEST_LONG: Final = 2**63 - 1
 LARGEST_INTEGER: Final = 2**31 - 1
@@ -40,12 +41,16 @@ def boolean(option: Option, value: str) -> bool:
     return text == "true"
 
 
-def choice(option: Option, value: str, choices: tuple[str, ...]) -> str:
-    """Parse one of a few words."""
-    text = value.strip().lower()
-    if text not in choices:
-        refuse(option, value, f"{', '.join(choices[:-1])} or {choices[-1]}")
-    return text
+def one_of(*choices: str) -> Callable[[Option, str], str]:
+    """Make a parser of one of a few words."""
+
+    def parse(option: Option, value: str) -> str:
+        text = value.strip().lower()
+        if text not in choices:
+            refuse(option, value, f"{', '.join(choices[:-1])} or {choices[-1]}")
+        return text
+
+    return parse
 
 
 def name(option: Option, value: str) -> str:
@@ -62,6 +67,21 @@ def whole_number(option: Option, value: str, least: int, most: int = LARGEST_LON
     if not re.fullmatch(r"[+-]?\d{1,19}", text, re.ASCII) or not least <= int(text) <= most:
         refuse(option, value, f"a whole number from {least} to {most}")
     return int(text)
+
+
+def positive(option: Option, text: str) -> int:
+    """Parse a number from 1 on."""
+    return whole_number(option, text, 1)
+
+
+def positive_integer(option: Option, text: str) -> int:
+    """Parse a number from 1 on that fits Spark's integers."""
+    return whole_number(option, text, 1, LARGEST_INTEGER)
+
+
+def milliseconds(option: Option, text: str) -> int:
+    """Parse a time in milliseconds since 1970."""
+    return whole_number(option, text, 0)
 
 
 def duration_ms(option: Option, value: str) -> int:

@@ -30,6 +30,17 @@ def offsets_of(location: str, batch_id: int) -> Offsets:
     return offsets
 
 
+def planned_ms_of(location: str | None, batch_id: int) -> int | None:
+    """Return when Spark planned a batch for the first time; None where the checkpoint does not tell it here."""
+    if location is None:
+        return None
+    try:
+        about: Any = json.loads(_read(location, f"offsets/{batch_id}").decode().splitlines()[1])
+        return int(about["batchTimestampMs"])
+    except (CheckpointError, ValueError, LookupError, TypeError):
+        return None
+
+
 def _ours(line: str) -> Offsets:
     try:
         found: Any = json.loads(line)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
+from typing import Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 
 from eagleray.broker.identities import ProducerIdentity
-from eagleray.client.producer.branches import SealedBranch
+from eagleray.broker.transactions.origin import UNKNOWN_ORIGIN, Origin
+from eagleray.client.producer.branches import Remembered, SealedBranch
 from eagleray.client.producer.sync_branches import SyncBranchWriter
+from eagleray.client.runtime import client_id
 from eagleray.client.sync_cluster import SyncCluster
-from eagleray.pipelines.columnar import Rows, encode
+from eagleray.pipelines.columnar import Rows, UnknownPartition, UnknownTopic, encode
 from eagleray.pipelines.connection import ClusterLocation
 from eagleray.pipelines.options import SinkOptions
 from eagleray.pipelines.sink.transaction_name import TransactionName
+
+METADATA_MAX_AGE_MS: Final = 10_000
+"""How long a worker goes by the partitions that it knows before it asks again, as it may serve many small tasks."""
 
 
 class TaskWritten(WriterCommitMessage):
@@ -27,16 +35,29 @@ class TaskWritten(WriterCommitMessage):
     """
 
     def __init__(
-        self, name: TransactionName, owner: ProducerIdentity | None, branch: SealedBranch | None, rows: int
+        self,
+        name: TransactionName,
+        owner: ProducerIdentity | None,
+        branch: SealedBranch | None,
+        rows: int,
+        remembered: Remembered | None = None,
     ) -> None:
         self.name = name
         self.owner = owner
         self.branch = branch
         self.rows = rows
+        self.remembered = remembered
+        """What the coordinator remembered of the query when the task took part."""
 
 
 def write_branch(
-    rows: Iterator[pa.RecordBatch], name: TransactionName, number: int, options: SinkOptions, where: ClusterLocation
+    rows: Iterator[pa.RecordBatch],
+    name: TransactionName,
+    number: int,
+    options: SinkOptions,
+    where: ClusterLocation,
+    *,
+    origin: Origin = UNKNOWN_ORIGIN,
 ) -> TaskWritten:
     """Write rows into a branch of the named transaction, which the first task that comes begins.
 
@@ -47,30 +68,43 @@ def write_branch(
         return TaskWritten(name, None, None, 0)
     rows = chain((first,), rows)
     cluster = where.connect()
-    transaction = cluster.begin(
-        name.transactional_id, tag=name.tag, timeout_ms=options.transaction_timeout_ms, shared=True
+    transaction, writer = cluster.take_part(
+        name.transactional_id,
+        tag=name.tag,
+        branch=number,
+        timeout_ms=options.transaction_timeout_ms,
+        compression_type=options.compression,
+        origin=replace(origin, client_id=client_id()),
+        begins_anew=options.begins_anew,
     )
-    if transaction.already_committed:
-        return TaskWritten(name, transaction.owner, None, sum(batch.num_rows for batch in rows))
-    with cluster.join(transaction.branch(number), compression_type=options.compression) as writer:
+    owner, remembered = transaction.owner, transaction.remembered
+    if writer is None:
+        return TaskWritten(name, owner, None, sum(batch.num_rows for batch in rows), remembered)
+    with writer:
         count = _send(rows, writer, cluster, options, number)
-        return TaskWritten(name, transaction.owner, writer.seal(), count)
+        return TaskWritten(name, owner, writer.seal(), count, remembered)
 
 
 def _send(
     rows: Iterator[pa.RecordBatch], writer: SyncBranchWriter, cluster: SyncCluster, options: SinkOptions, number: int
 ) -> int:
-    partition_counts = cluster.admin.list_topics(internal=True)
+    partition_counts = cluster.admin.list_topics(internal=True, max_age_ms=METADATA_MAX_AGE_MS)
     count = 0
     for number_of_batch, batch in enumerate(rows):
-        batches = encode(
+        encoded = partial(
+            encode,
             Rows.from_batch(_wanted_columns(batch, options), options.topic),
-            partition_counts=partition_counts,
             max_batch_bytes=options.batch_bytes,
             now_ms=int(time.time() * 1000),
             # Tasks begin at different partitions, so that rows without keys are spread over all of them.
             first_keyless_partition=number + number_of_batch,
         )
+        try:
+            batches = encoded(partition_counts=partition_counts)
+        except (UnknownTopic, UnknownPartition):
+            # It may have come into being since.
+            partition_counts = cluster.admin.list_topics(internal=True)
+            batches = encoded(partition_counts=partition_counts)
         writer.send_prepared(batches)
         count += batch.num_rows
     return count

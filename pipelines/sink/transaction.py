@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from eagleray.client.errors import FatalError, RefusedError, TransactionAborted
-from eagleray.client.producer.branches import SealedBranch
+from eagleray.broker.identities import ProducerIdentity
+from eagleray.client.errors import FatalError, ProducerFenced, RefusedError, TransactionAborted
 from eagleray.client.producer.sync_branches import Transaction
 from eagleray.client.sync_cluster import SyncCluster
+from eagleray.pipelines.sink.checkpoint_check import CheckpointCheck
 from eagleray.pipelines.sink.task import TaskWritten
 from eagleray.pipelines.sink.transaction_name import TransactionName
 from eagleray.pipelines.source.offsets import Offsets
@@ -29,56 +30,79 @@ def commit(
     timeout_ms: int,
     offsets: Offsets | None = None,
     group: str | None = None,
-) -> bool:
-    """Commit what these tasks have written; return whether it had to be done, for it may have been done before.
+    check: CheckpointCheck | None = None,
+    begins_anew: bool = False,
+) -> None:
+    """Commit what these tasks have written; raise TransactionLost where it was aborted before.
 
-    Repeating it changes nothing, whoever repeats it.
+    One question decides it, besides that about the offsets. Where the batch was committed before, by any driver,
+    nothing changes. CheckpointMismatch where the batch does not pass the check.
     """
-    name = written[0].name
-    try:
-        transaction = cluster.begin(name.transactional_id, tag=name.tag, timeout_ms=timeout_ms, shared=True)
-        if transaction.already_committed:
-            return False
-        transaction.commit(_branches(transaction, written), offsets=offsets or None, group=group)
-    except (FatalError, TransactionAborted, RefusedError):
-        # Another driver may have committed the same batch in this moment; then all is well.
-        if _is_committed(cluster, name, timeout_ms):
-            return False
-        raise
-    return True
-
-
-def _branches(transaction: Transaction, written: Sequence[TaskWritten]) -> list[SealedBranch]:
-    """Return the branches to commit; all of them have to be of the transaction that is open."""
     took_part = [task for task in written if task.owner is not None]
-    branches = [task.branch for task in took_part if task.branch is not None and task.owner == transaction.owner]
+    if check is not None:
+        for task in took_part:
+            check.require(task.name, task.remembered)
+    branches = [task.branch for task in took_part if task.branch is not None]
     if len(branches) < len(took_part):
-        transaction.abort()
-        name = written[0].name
-        raise TransactionLost(
-            f"the transaction of {name.transactional_id!r} for {name.tag!r} was aborted, perhaps by timeout."
-        )
-    return branches
+        # A task has found the batch committed.
+        return
+    name, owners = written[0].name, {task.owner for task in took_part}
+    try:
+        transaction = _transaction_of(cluster, name, owners, timeout_ms, begins_anew=begins_anew)
+        if check is not None:
+            check.require(name, transaction.remembered)
+        transaction.commit(branches, offsets=offsets or None, group=group)
+    except (FatalError, TransactionAborted, RefusedError) as error:
+        # Another driver may have committed the same batch; then all is well.
+        found = _begin(cluster, name, timeout_ms)
+        if found.already_committed:
+            return
+        if found.owner in owners:
+            found.abort()
+        if isinstance(error, (ProducerFenced, TransactionAborted)):
+            raise TransactionLost(
+                f"the transaction of {name.transactional_id!r} for {name.tag!r} was aborted, perhaps by timeout."
+            ) from error
+        raise
 
 
-def _is_committed(cluster: SyncCluster, name: TransactionName, timeout_ms: int) -> bool:
-    return cluster.begin(name.transactional_id, tag=name.tag, timeout_ms=timeout_ms, shared=True).already_committed
+def _transaction_of(
+    cluster: SyncCluster,
+    name: TransactionName,
+    owners: set[ProducerIdentity | None],
+    timeout_ms: int,
+    *,
+    begins_anew: bool,
+) -> Transaction:
+    """Return the transaction that tasks have begun, or begin it where none had rows; raise where it is not one."""
+    owner, *others = owners or {None}
+    if others:
+        raise TransactionAborted("some tasks have written in a transaction, others in one that came after it.")
+    if owner is None:
+        return _begin(cluster, name, timeout_ms, begins_anew=begins_anew)
+    return cluster.resume(name.transactional_id, tag=name.tag, owner=owner)
+
+
+def _begin(cluster: SyncCluster, name: TransactionName, timeout_ms: int, *, begins_anew: bool = False) -> Transaction:
+    return cluster.begin(
+        name.transactional_id, tag=name.tag, timeout_ms=timeout_ms, shared=True, begins_anew=begins_anew
+    )
 
 
 def abort(cluster: SyncCluster, name: TransactionName, timeout_ms: int) -> None:
     """Abort whatever is open under this name, and nothing else."""
-    transaction = cluster.begin(name.transactional_id, tag=name.tag, timeout_ms=timeout_ms, shared=True)
+    transaction = _begin(cluster, name, timeout_ms)
     if not transaction.already_committed:
         transaction.abort()
 
 
 def commit_nothing(cluster: SyncCluster, name: TransactionName, timeout_ms: int) -> None:
-    """Abort whatever is open under this name, for good: who comes later finds that there is nothing left to do.
+    """Abort the transaction that is open under this name, for good: a later task finds nothing left to do.
 
-    A task may come late, when its job has failed. It would begin the transaction anew after a plain abort, and nobody
-    would end that before its timeout.
+    A task may come late, when its job has failed. It would begin the transaction anew after a plain abort, and only
+    the timeout would end that.
     """
-    cluster.begin(name.transactional_id, tag=name.tag, timeout_ms=timeout_ms, shared=True).commit()
+    _begin(cluster, name, timeout_ms).commit()
 
 
 def tasks_of(messages: Iterable[object]) -> list[TaskWritten]:

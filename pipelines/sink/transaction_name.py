@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 from pyspark import TaskContext
 
-from eagleray.broker.transactions.tags import tag_in_series
+from eagleray.broker.transactions.branches.tags import tag_in_series
+from eagleray.broker.transactions.origin import Origin
 
 QUERY_ID: Final = "sql.streaming.queryId"
 """The property of a task that says which query it belongs to; the same for all runs from one checkpoint."""
@@ -42,6 +43,11 @@ def name_of_this_task(prefix: str, *, exactly_once: bool) -> TransactionName:
     Without `exactly_once` a run does not know what the one before it has committed: at least once, as other sinks do.
     """
     return name_in_stream(prefix, _property(QUERY_ID if exactly_once else RUN_ID), int(_property(BATCH_ID)))
+
+
+def origin_in(application: str) -> Origin:
+    """Return which application, query and batch the task at hand works for; its transaction shows them."""
+    return Origin(spark_application=application, spark_query=_property(QUERY_ID), spark_batch=int(_property(BATCH_ID)))
 
 
 def _property(name: str) -> str:

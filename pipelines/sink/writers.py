@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from eagleray.broker.transactions.origin import Origin
 from eagleray.pipelines.connection import ClusterLocation
 from eagleray.pipelines.options import SinkOptions
 from eagleray.pipelines.sink import checkpoint, transaction
+from eagleray.pipelines.sink.checkpoint_check import CheckpointCheck
 from eagleray.pipelines.sink.task import write_branch
 from eagleray.pipelines.sink.transaction_name import (
     TransactionName,
     name_in_stream,
     name_of_this_task,
     number_of_this_task,
+    origin_in,
 )
 from eagleray.pipelines.source.offsets import Offsets
 
@@ -30,14 +35,16 @@ class BatchWriter(DataSourceArrowWriter):
     tasks, and later to the process that commits.
     """
 
-    def __init__(self, options: SinkOptions, where: ClusterLocation) -> None:
+    def __init__(self, options: SinkOptions, where: ClusterLocation, application: str = "") -> None:
         self._options = options
         self._where = where
         self._name = TransactionName(f"{options.transactional_id_prefix}-{uuid.uuid4()}", "job")
+        self._application = application
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task, in a worker."""
-        return write_branch(iterator, self._name, number_of_this_task(), self._options, self._where)
+        origin = Origin(spark_application=self._application)
+        return write_branch(iterator, self._name, number_of_this_task(), self._options, self._where, origin=origin)
 
     def commit(self, messages: Messages) -> None:
         """Commit the job."""
@@ -57,15 +64,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
     its tasks know. So they begin the transaction together, under a name that a batch which is run again has, too.
     """
 
-    def __init__(self, options: SinkOptions, where: ClusterLocation) -> None:
+    def __init__(self, options: SinkOptions, where: ClusterLocation, application: str = "") -> None:
         self._options = options
         self._where = where
+        self._application = application
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task, in a worker."""
         options = self._options
         name = name_of_this_task(options.transactional_id_prefix, exactly_once=options.exactly_once)
-        return write_branch(iterator, name, number_of_this_task(), options, self._where)
+        origin = origin_in(self._application)
+        return write_branch(iterator, name, number_of_this_task(), options, self._where, origin=origin)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit a batch, with the offsets of its sources where a group is to have them."""
@@ -77,7 +86,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 timeout_ms=self._options.transaction_timeout_ms,
                 offsets=self._offsets(batchId),
                 group=self._options.group,
+                check=self._check(batchId),
+                begins_anew=self._options.begins_anew,
             )
+
+    def _check(self, batch_id: int) -> CheckpointCheck | None:
+        options, location = self._options, self._options.checkpoint_location
+        if not options.exactly_once or not options.fail_on_checkpoint_mismatch:
+            return None
+        planned_ms = partial(checkpoint.planned_ms_of, location, batch_id)
+        return CheckpointCheck(batch_id, planned_ms, int(time.time() * 1000))
 
     def _offsets(self, batch_id: int) -> Offsets | None:
         options = self._options

@@ -1,1 +1,1 @@
-"""The reading half of the data source: planning on the driver, reading in tasks."""
+"""The source of the data source `eagleray`: planning on the driver, reading in tasks."""

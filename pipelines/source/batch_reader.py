@@ -1,4 +1,4 @@
-"""Reads what topics hold at the moment: `spark.read`."""
+"""The batch reader, for `spark.read`: it reads what topics hold at the moment."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ class BatchReader(DataSourceReader):
         where = self._where.found()
         lookup = PartitionLookup(where.connect(), self._options)
         bounds = lookup.bounds(all_must_exist=True)
-        start, start_warnings = lookup.start(bounds)
-        end, end_warnings = lookup.end(bounds)
-        warn((*start_warnings, *end_warnings))
-        return tasks_for(ranges_between(start, end), self._options, where)
+        start, end = lookup.start(bounds), lookup.end(bounds)
+        warn((*start.warnings, *end.warnings))
+        return tasks_for(ranges_between(start.offsets, end.offsets), self._options, where)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one range; where there is none, Spark has a task all the same, with a partition that it has made up."""
+        """Read one range; where there is none, Spark still starts a task, with a partition that it made up."""
         return read_ranges(partition) if isinstance(partition, RangesToRead) else iter(())

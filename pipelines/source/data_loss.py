@@ -1,7 +1,7 @@
 """What a stream does when the log no longer has what it was to read: failOnDataLoss.
 
-A gap inside a log is never a loss: markers, aborted and compacted records leave offsets that nobody can read. Lost is
-what lies before the start of the log or beyond its end, and the partitions that are gone.
+A gap inside a log is never a loss: markers, aborted and compacted records leave offsets without readable
+records. Lost are the offsets before the start of the log or beyond its end, and partitions that are gone.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class DataLossError(RuntimeError):
     """Records that the query was to read are gone."""
 
 
-class Begin(msgspec.Struct, frozen=True):
-    """Where the next batch begins, and what has to be said about it."""
+class Resolved(msgspec.Struct, frozen=True):
+    """An offset for each partition, and warnings about them."""
 
     offsets: Offsets
     warnings: tuple[str, ...] = ()
 
 
 class RangePlan(msgspec.Struct, frozen=True):
-    """The ranges of a batch, and what has to be said about them."""
+    """The ranges of a batch, and warnings about them."""
 
     ranges: tuple[OffsetRange, ...]
     warnings: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Losses:
 
 def begin_offsets(
     start: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, Bounds], *, fail_on_data_loss: bool
-) -> Begin:
+) -> Resolved:
     """Fit the end of the last batch to the partitions that there are now, to begin the next one.
 
     Partitions that are new begin at the start of their logs; those that are gone, that lost records which the query
@@ -64,7 +64,7 @@ def begin_offsets(
     losses = Losses()
     _note_gone(start.keys() - bounds.keys(), losses)
     offsets = {partition: _begin(partition, start.get(partition), bounds[partition], losses) for partition in bounds}
-    return Begin(offsets, losses.settle(fail_on_data_loss=fail_on_data_loss))
+    return Resolved(offsets, losses.settle(fail_on_data_loss=fail_on_data_loss))
 
 
 def plan_ranges(
@@ -76,9 +76,9 @@ def plan_ranges(
 ) -> RangePlan:
     """Return the ranges of the batch from `start` to `end`, both from the checkpoint, in the order of partitions.
 
-    The batch may be one that was planned by a driver which has died, long ago: what it was to read is compared with
-    what there is. Ranges may be empty; `split` drops these. The start of a first batch is looked up anew when it is run
-    again, so that it may have partitions which have come after its end was planned: they are left to the next batch.
+    A driver that died long ago may have planned the batch: what it was to read is compared with what there is. Ranges
+    may be empty; `split` drops these. The start of a first batch is looked up anew when it is run again, so it may have
+    partitions that were created after its end was planned: they are left to the next batch.
     """
     losses = Losses()
     _note_gone((start.keys() | end.keys()) - bounds.keys(), losses)
@@ -109,7 +109,7 @@ def _begin(partition: TopicPartition, offset: int | None, bounds: Bounds, losses
 
 
 def _end(partition: TopicPartition, offset: int, bounds: Bounds, losses: Losses) -> int:
-    """Return the offset, or the end of a log that does not reach it: one that was cut, or made anew under its name."""
+    """Return the offset, or the end of a log that does not reach it: it was truncated, or its topic created anew."""
     if offset > bounds.latest:
         losses.add(f"The query got to offset {offset} of {partition}, but its log ends at {bounds.latest}.")
         return bounds.latest

@@ -1,8 +1,8 @@
-"""Offsets of many partitions: as we compute with them, and as Spark keeps them in its checkpoint.
+"""Offsets of many partitions, and their form in Spark's checkpoint.
 
-An offset of a stream is where to go on, thus one more than that of the last record read: {"orders": {"0": 6}} has read
-the first six offsets of orders-0. Offsets that no record has, because markers, aborted or compacted records had them,
-count like any other.
+An offset of a stream is where to go on, one more than that of the last record read: {"orders": {"0": 6}} has read the
+first six offsets of orders-0. Offsets without a readable record, such as those of markers, aborted and compacted
+records, count like any other.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class OffsetRange(msgspec.Struct, frozen=True, order=True):
 class Bounds(msgspec.Struct, frozen=True):
     """What can be read of a partition now: from `earliest` up to, and without, `latest`.
 
-    `earliest` is the start of the log. `latest` is the last stable offset for those who read committed records, and the
-    high watermark for the others.
+    `earliest` is the log start offset. `latest` is the last stable offset (LSO) for read_committed, and else the high
+    watermark.
     """
 
     earliest: int
@@ -90,7 +90,7 @@ def bounds_up_to(
 ) -> dict[TopicPartition, Bounds]:
     """Return what can be read without going beyond `target`: what Trigger.AvailableNow found when it began.
 
-    Partitions that have come since then are left out, and those that have gone stay gone.
+    Partitions that were created since then are left out, and those that are gone stay gone.
     """
     return {
         partition: Bounds(each.earliest, max(each.earliest, min(each.latest, target[partition])))

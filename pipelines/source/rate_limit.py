@@ -1,4 +1,4 @@
-"""How far one micro-batch goes."""
+"""How far one micro-batch goes: maxOffsetsPerTrigger and minOffsetsPerTrigger."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def next_offsets(
 ) -> Offsets:
     """Return where a batch ends that begins at `start` and takes about `limit_rows` offsets; None for all there is.
 
-    Every partition that has something gets at least one offset, so that none starves beside larger ones: a limit below
-    their number is exceeded by that. All else is handed out in proportion to what waits in each, so that exactly
-    the limit is taken. `start` has every partition of `latest` (see `begin_offsets`); no partition goes backwards.
+    Every partition that has something gets at least one offset, so that none starves beside larger ones; a limit below
+    their number is exceeded by that. The rest is shared in proportion to what waits in each, so that exactly the limit
+    is taken. `start` has every partition of `latest` (see `begin_offsets`); no partition goes backwards.
     """
     waiting = {partition: max(0, end - start[partition]) for partition, end in latest.items()}
     limit = sum(waiting.values()) if limit_rows is None else limit_rows
@@ -50,7 +50,7 @@ def is_due(
 ) -> bool:
     """Return whether enough waits for a batch, or has waited long enough: minOffsetsPerTrigger and maxTriggerDelay.
 
-    `waited_ms` is the time since the last batch. With Trigger.AvailableNow nobody should ask: nothing more would come.
+    `waited_ms` is the time since the last batch. Not for Trigger.AvailableNow, where nothing more comes.
     """
     if waited_ms >= max_delay_ms:
         return True

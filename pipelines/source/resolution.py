@@ -1,18 +1,16 @@
-"""From where options say to begin and to end to the offsets of each partition.
+"""From the start and end that options name to the offsets of each partition.
 
     questions = timestamps_to_look_up(position, bounds)     # what to ask the leaders
     answers = ...                                            # the offset for each, None where no record is as late
     resolved = resolve_start(position, bounds, answers, ...)
 
-Nothing here talks to anybody.
+Nothing here does I/O.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Literal
-
-import msgspec
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.pipelines.options.errors import OptionError
@@ -26,18 +24,11 @@ from eagleray.pipelines.options.positions import (
     Position,
     SpecificOffsets,
 )
-from eagleray.pipelines.source.data_loss import Losses
+from eagleray.pipelines.source.data_loss import Losses, Resolved
 from eagleray.pipelines.source.offsets import Bounds, OffsetRange, Offsets
 
 Side = Literal["starting", "ending"]
 Answers = Mapping[TopicPartition, int | None]
-
-
-class Resolved(msgspec.Struct, frozen=True):
-    """An offset for each partition, and what has to be said about them."""
-
-    offsets: Offsets
-    warnings: tuple[str, ...] = ()
 
 
 def timestamps_to_look_up(position: Position, partitions: Collection[TopicPartition]) -> Offsets:

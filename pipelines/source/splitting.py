@@ -21,7 +21,8 @@ def split(
     range stays whole.
     """
     filled = [each for each in ranges if each.size > 0]
-    pieces = [_pieces_for_maximum(each.size, max_records_per_partition) for each in filled]
+    most = max_records_per_partition
+    pieces = [1 if most is None else -(-each.size // most) for each in filled]
     _cut_largest([each.size for each in filled], pieces, min_partitions or 0)
     return [piece for each, count in zip(filled, pieces, strict=True) for piece in _cut(each, count)]
 
@@ -40,10 +41,6 @@ def gather(ranges: Iterable[OffsetRange], enough: int) -> list[tuple[OffsetRange
         groups[-1].append(each)
         size += each.size
     return [tuple(group) for group in groups]
-
-
-def _pieces_for_maximum(size: int, maximum: int | None) -> int:
-    return 1 if maximum is None else -(-size // maximum)
 
 
 def _cut_largest(sizes: list[int], pieces: list[int], wanted: int) -> None:

@@ -1,4 +1,4 @@
-"""Follows topics in micro-batches: `spark.readStream`."""
+"""The stream reader, for `spark.readStream`: it follows topics in micro-batches."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from eagleray.pipelines.connection import ClusterLocation
 from eagleray.pipelines.options import SourceOptions
@@ -26,10 +21,10 @@ from eagleray.pipelines.source.tasks import RangesToRead, read_ranges, tasks_for
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream's place in its topics, in the driver.
+    """A stream's position in its topics, in the driver.
 
-    Owns: nothing that lasts. Where the stream is stands in Spark's checkpoint; what a batch covers follows from the
-    offsets there alone, so that a batch that is run again reads the same records.
+    Owns: nothing that lasts. The position is in Spark's checkpoint; what a batch covers follows from the offsets there
+    alone, so that a batch that is run again reads the same records.
     """
 
     def __init__(self, options: SourceOptions, where: ClusterLocation) -> None:
@@ -48,9 +43,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a query without a checkpoint begins."""
         lookup = self._lookup()
-        offsets, warnings = lookup.start(lookup.bounds(all_must_exist=True))
-        warn(warnings)
-        self._initial = to_checkpoint(offsets)
+        start = lookup.start(lookup.bounds(all_must_exist=True))
+        warn(start.warnings)
+        self._initial = to_checkpoint(start.offsets)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -78,8 +73,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _is_first_of_latest(self, start: dict[str, Any]) -> bool:
         """Whether this is the first batch of a query that begins at the end of its topics: it has no records.
 
-        Spark asks for the beginning again whenever it runs the first batch, and later each time there is another end.
-        So the checkpoint gets it as the end of a batch before anything is read.
+        Spark asks for the beginning again whenever it runs the first batch, and the end differs each time. So the
+        checkpoint gets it as the end of a batch before anything is read.
         """
         initial, self._initial = self._initial, None
         return isinstance(self._options.start, Latest) and start == initial
@@ -97,7 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._ends()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Return where the logs end, for those who watch how far behind a query is."""
+        """Return where the logs end, for Spark's metrics of how far behind a query is."""
         return to_checkpoint(self._ends())
 
     def _ends(self) -> Offsets:
@@ -126,9 +121,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_ranges(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: the checkpoint is what counts. The sink's option `group` tells the cluster, exactly once."""
+        """Do nothing: the checkpoint counts. The sink's option `group` commits the offsets to the cluster, exactly
+        once.
+        """
 
 
 def _farther(target: Offsets, started: Offsets) -> Offsets:
-    """Return where Trigger.AvailableNow stops: a query that begins at the end may do so beyond what it found first."""
+    """Return where Trigger.AvailableNow stops: a query that begins at the end may start beyond what it found first."""
     return {each: max(target.get(each, 0), started.get(each, 0)) for each in target.keys() | started.keys()}

@@ -1,4 +1,4 @@
-"""What a task reads: ranges of partitions, straight from their leaders, as Arrow batches."""
+"""The tasks of a read: ranges of partitions, read straight from their leaders, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RangesToRead(InputPartition):
 def tasks_for(ranges: Iterable[OffsetRange], options: SourceOptions, where: ClusterLocation) -> list[RangesToRead]:
     """Return the tasks that read these ranges."""
     pieces = split(ranges, options.min_partitions, options.max_records_per_partition)
-    # Who says how many tasks there are to be, or how small, gets what he says.
+    # A user who sets the number of tasks, or their size, gets that number or size.
     is_free = options.min_partitions is None and options.max_records_per_partition is None
     return [
         RangesToRead(
@@ -64,7 +64,7 @@ def tasks_for(ranges: Iterable[OffsetRange], options: SourceOptions, where: Clus
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Say what has to be said about offsets."""
+    """Log warnings about offsets."""
     for warning in warnings:
         _log.warning("%s", warning)
 
@@ -101,7 +101,8 @@ def _read(cluster: SyncCluster, task: RangesToRead, wanted: OffsetRange) -> Iter
 def _what_is_left(cluster: SyncCluster, task: RangesToRead, wanted: OffsetRange) -> OffsetRange:
     """Return the part of a range that the log still has and that was not read: what lies behind its new start.
 
-    What was read so far lies before that start. A log with the same start was cut at its end, where nothing is left.
+    What was read so far lies before that start. A log with the same start was truncated at its end, where nothing is
+    left.
     """
     with cluster.consumer(isolation=task.isolation) as consumer:
         earliest = consumer.beginning_offsets(wanted.topic_partition)[wanted.topic_partition]

@@ -7,12 +7,7 @@ Decoding raises UnknownApi, UnsupportedVersion or MalformedMessage and nothing e
 allocates is bounded by what it was given. Encoding raises UnencodableMessage if a value does not fit.
 """
 
-from eagleray.protocol.codec.errors import (
-    MalformedMessage,
-    UnencodableMessage,
-    UnknownApi,
-    UnsupportedVersion,
-)
+from eagleray.protocol.codec.errors import MalformedMessage, UnencodableMessage, UnknownApi, UnsupportedVersion
 from eagleray.protocol.codec.frames import (
     Request,
     Response,

@@ -113,7 +113,6 @@ def _return_buffers(source: Source, head: Run) -> None:
 
 
 def _lengthen(source: Source, head: Run, payload: str) -> None:
-    """Move a length that needs more than one byte from the head to the payload behind it."""
     length = head.compact_length
     if length is not None:
         with source.block(f"if {length} > {primitives.HIGHEST_SHORT_LENGTH}:"):
@@ -122,7 +121,6 @@ def _lengthen(source: Source, head: Run, payload: str) -> None:
 
 
 def _sized(source: Source, head: Run, payload_size: str) -> str:
-    """Give the expression that packs the head, with the size of what follows before it."""
     values = Run(head.fields)
     long = values.preceded_by("i", f"{payload_size} + {head.fixed_bytes}").packed(source)
     if head.compact_length is None:
@@ -133,7 +131,6 @@ def _sized(source: Source, head: Run, payload_size: str) -> str:
 
 @contextmanager
 def _guarded(source: Source, layout: Layout, error_type: type[MalformedMessage | UnencodableMessage]) -> Iterator[None]:
-    """Wrap the body of a function so that what goes wrong in it has the right type and says where."""
     is_decoder = error_type is MalformedMessage
     errors = source.bind("errors", DECODING_ERRORS if is_decoder else ENCODING_ERRORS)
     reason = f"{source.bind('explain', primitives.explain)}(error)" if is_decoder else "str(error)"

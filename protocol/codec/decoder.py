@@ -55,7 +55,6 @@ class FieldReader:
         return self._source.constant(f"default_{layout.struct.__name__}_{name}", default)
 
     def _slot(self, layout: Layout, slot: Slot) -> str:
-        """Read a slot, and give the variable that its value is in."""
         if slot.type.is_array:
             return self._array(layout, slot)
         if slot.type.is_fixed:
@@ -141,7 +140,6 @@ class FieldReader:
         self._cut(slot, value, length)
 
     def _cut(self, slot: Slot, value: str, length: str) -> None:
-        """Take a slice at the position, whose length has been read."""
         line, block = self._source.line, self._source.block
         with block(f"if {length} >= 0:"):
             line(f"end = position + {length}")

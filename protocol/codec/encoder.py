@@ -67,7 +67,6 @@ class FieldWriter:
         self._source.line(f"{self._parts}.append({expression})")
 
     def _refuse(self, layout: Layout, variable: str) -> None:
-        """Complain about values that the version would lose."""
         for slot in layout.refused:
             with self._source.block(f"if {self._differs(layout, slot, f'{variable}.{slot.name}')}:"):
                 self._source.line(f"{self._helper('bad_field')}({slot.name!r})")
@@ -128,7 +127,6 @@ class FieldWriter:
             self._append(text)
 
     def _measure(self, slot: Slot, value: str, conversion: str, nothing: str) -> tuple[str, str]:
-        """Put the content, nothing for null, and its length, -1 for null, into variables."""
         line, block = self._source.line, self._source.block
         variable, length = self._source.fresh(slot.name), self._source.fresh(f"{slot.name}_length")
         if not slot.is_nullable:
@@ -153,7 +151,6 @@ class FieldWriter:
         self.flush()
 
     def _split(self, records: str, length: str) -> None:
-        """End a buffer, if the records are worth one of their own."""
         line, block = self._source.line, self._source.block
         self._source.first("buffers = []")
         with block(f"if {length} < {primitives.LARGE_RECORDS_BYTES}:"):

@@ -3,8 +3,8 @@
 from eagleray.protocol.errors import ErrorCode, ProtocolError
 
 
-class MalformedMessage(ProtocolError):
-    """Bytes that are no such message: cut short, too long, or with lengths, tags or text that cannot be."""
+class _MessageError(ProtocolError):
+    """Something about one message; it is pickled by what it was made of, and not by its text."""
 
     def __init__(self, message: str, version: int | None, reason: str) -> None:
         name = message if version is None else f"{message} version {version}"
@@ -15,6 +15,16 @@ class MalformedMessage(ProtocolError):
 
     def __reduce__(self) -> tuple[type, tuple[str, int | None, str]]:
         return type(self), (self.message, self.version, self.reason)
+
+
+class MalformedMessage(_MessageError):
+    """Bytes that are no such message: cut short, too long, or with lengths, tags or text that cannot be."""
+
+
+class UnencodableMessage(_MessageError):
+    """A value that this version of the message cannot carry: out of range, null, or in a field it lacks."""
+
+    error_code = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class UnsupportedVersion(ProtocolError):
@@ -55,18 +65,3 @@ class UnknownApi(ProtocolError):
 
     def __reduce__(self) -> tuple[type, tuple[int]]:
         return type(self), (self.api_key,)
-
-
-class UnencodableMessage(ProtocolError):
-    """A value that this version of the message cannot carry: out of range, null, or in a field it lacks."""
-
-    error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-
-    def __init__(self, message: str, version: int, reason: str) -> None:
-        super().__init__(f"{message} version {version}: {reason}")
-        self.message = message
-        self.version = version
-        self.reason = reason
-
-    def __reduce__(self) -> tuple[type, tuple[str, int, str]]:
-        return type(self), (self.message, self.version, self.reason)

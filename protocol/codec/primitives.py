@@ -1,4 +1,4 @@
-"""What generated codecs call where inlining does not pay: long lengths, unknown tags, and complaints.
+"""What generated codecs call where inlining does not pay: long lengths, unknown tags, and errors.
 
 Positions are indexes into `data`, which is bytes or a view of bytes. Functions that read return the value and
 the position behind it, and raise ValueError, or IndexError where the data ends: the caller, which knows the
@@ -128,46 +128,46 @@ def explain(error: Exception) -> str:
 
 
 def bad_null() -> NoReturn:
-    """Complain about a null where none may be."""
+    """Raise for a null where none may be."""
     raise ValueError("null in a field that cannot be null")
 
 
 def bad_length(length: int) -> NoReturn:
-    """Complain about a length that is negative, and not a null that is allowed."""
+    """Raise for a length that is negative, and not a null that is allowed."""
     if length == -1:
         bad_null()
     raise ValueError(f"a length is {length}")
 
 
 def bad_count(count: int) -> NoReturn:
-    """Complain about a count that is negative, or of more elements than the message has room for."""
+    """Raise for a count that is negative, or of more elements than the message has room for."""
     if count < 0:
         bad_length(count)
     raise ValueError(f"{count} elements do not fit into what is left")
 
 
 def bad_presence(mark: int) -> NoReturn:
-    """Complain about the byte before a Struct that may be null."""
+    """Raise for the byte before a Struct that may be null."""
     raise ValueError(f"a Struct is marked {mark}, neither absent nor present")
 
 
 def bad_tagged_size(tag: int) -> NoReturn:
-    """Complain about a tagged field that is not as long as it says."""
+    """Raise for a tagged field that is not as long as it says."""
     raise ValueError(f"the field with tag {tag} does not have the size that it claims")
 
 
 def bad_end(position: int, size: int) -> NoReturn:
-    """Complain about a message that does not end where its bytes do."""
+    """Raise for a message that does not end where its bytes do."""
     if position > size:
         raise ValueError("it is cut short")
     raise ValueError(f"{size - position} bytes follow it")
 
 
 def bad_uuid(value: bytes) -> NoReturn:
-    """Complain about an id of a wrong size, which the struct module would pad or cut."""
+    """Raise for an id of a wrong size, which the struct module would pad or cut."""
     raise ValueError(f"an id has {len(value)} bytes, not 16")
 
 
 def bad_field(name: str) -> NoReturn:
-    """Complain about a value in a field that the version lacks."""
+    """Raise for a value in a field that the version lacks."""
     raise ValueError(f"this version has no {name}, and it must not be lost")

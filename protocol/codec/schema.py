@@ -216,7 +216,6 @@ def _field(path: str, name: str, hint: object, default: object) -> FieldSchema:
 
 
 def _read_hint(path: str, hint: object) -> tuple[FieldType, list[object], bool]:
-    """Take a hint apart into the type, the marks around it, and whether it may be null."""
     bare, marks = _without_marks(hint)
     is_nullable = False
     if get_origin(bare) in (Union, types.UnionType) and type(None) in get_args(bare):

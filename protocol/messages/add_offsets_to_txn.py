@@ -1,7 +1,4 @@
-"""AddOffsetsToTxn: adds the offsets of a consumer group to a transaction.
-
-API key 25, versions 0 to 4, flexible from 3.
-"""
+"""AddOffsetsToTxn: adds the offsets of a consumer group to a transaction."""
 
 from eagleray.protocol.messages.annotations import Int16, Int32, Int64, Message, Wire
 

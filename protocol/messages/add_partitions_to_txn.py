@@ -1,7 +1,6 @@
 """AddPartitionsToTxn: adds partitions to a transaction before they are written to.
 
-API key 24, versions 0 to 5, flexible from 3. Clients use versions up to 3, for one transaction; brokers use 4
-and later, for many, and to verify only.
+Clients use versions up to 3, for one transaction; brokers use 4 and later, for many, and to verify only.
 """
 
 from typing import Annotated

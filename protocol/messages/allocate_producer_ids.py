@@ -1,7 +1,4 @@
-"""AllocateProducerIds: a broker takes a block of producer ids from the controller.
-
-API key 67, version 0, flexible.
-"""
+"""AllocateProducerIds: a broker takes a block of producer ids from the controller."""
 
 from eagleray.protocol.messages.annotations import Int16, Int32, Int64, Message, Wire
 
@@ -16,7 +13,7 @@ class AllocateProducerIdsRequest(Message, frozen=True):
 
 
 class AllocateProducerIdsResponse(Message, frozen=True):
-    """The block, which nobody else will ever get."""
+    """The block, which is given out once."""
 
     wire = Wire(api_key=67, versions=(0, 0), flexible_since=0)
 

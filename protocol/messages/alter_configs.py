@@ -1,7 +1,4 @@
-"""AlterConfigs: replaces the whole configuration of resources.
-
-API key 33, versions 0 to 2, flexible from 2.
-"""
+"""AlterConfigs: replaces the whole configuration of resources."""
 
 from eagleray.protocol.messages.annotations import Int8, Int16, Int32, Message, Wire, WireStruct
 

@@ -1,7 +1,4 @@
-"""AlterPartitionReassignments: moves the replicas of partitions to other brokers, or ends such moves.
-
-API key 45, versions 0 to 1, flexible.
-"""
+"""AlterPartitionReassignments: moves the replicas of partitions to other brokers, or ends such moves."""
 
 from typing import Annotated
 

@@ -1,7 +1,4 @@
-"""AlterUserScramCredentials: sets and removes SCRAM credentials.
-
-API key 51, version 0, flexible.
-"""
+"""AlterUserScramCredentials: sets and removes SCRAM credentials."""
 
 from eagleray.protocol.messages.annotations import Int8, Int16, Int32, Message, Wire, WireStruct
 

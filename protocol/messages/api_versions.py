@@ -1,8 +1,7 @@
 """ApiVersions: a client asks which APIs and versions the broker serves.
 
-API key 18, versions 0 to 5, flexible from 3. The first request on a connection, sent before the client knows
-anything: its response keeps the oldest header, and a broker that does not know the version answers in version
-0.
+The first request on a connection, sent before the client knows anything: its response keeps the oldest header, and a
+broker that does not know the version answers in version 0.
 """
 
 from typing import Annotated

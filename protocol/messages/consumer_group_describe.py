@@ -1,7 +1,4 @@
-"""ConsumerGroupDescribe: shows the members and assignments of new-style groups.
-
-API key 69, versions 0 to 1, all flexible.
-"""
+"""ConsumerGroupDescribe: shows the members and assignments of new-style groups."""
 
 from typing import Annotated
 

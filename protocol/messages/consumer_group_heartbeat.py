@@ -1,21 +1,11 @@
 """ConsumerGroupHeartbeat: a member of a new-style group joins, stays, reports or leaves.
 
-API key 68, versions 0 to 1, all flexible. Member epoch 0 joins, -1 leaves, -2 leaves for a while as a static
-member.
+Member epoch 0 joins, -1 leaves, -2 leaves for a while as a static member.
 """
 
 from typing import Annotated
 
-from eagleray.protocol.messages.annotations import (
-    ZERO_UUID,
-    Int16,
-    Int32,
-    Message,
-    Since,
-    Uuid,
-    Wire,
-    WireStruct,
-)
+from eagleray.protocol.messages.annotations import ZERO_UUID, Int16, Int32, Message, Since, Uuid, Wire, WireStruct
 
 
 class TopicPartitions(WireStruct, frozen=True):

@@ -1,7 +1,4 @@
-"""CreateAcls: adds access rules.
-
-API key 30, versions 1 to 3, flexible from 2.
-"""
+"""CreateAcls: adds access rules."""
 
 from eagleray.protocol.messages.annotations import Int8, Int16, Int32, Message, Wire, WireStruct
 

@@ -1,7 +1,4 @@
-"""CreatePartitions: gives topics more partitions.
-
-API key 37, versions 0 to 3, flexible from 2.
-"""
+"""CreatePartitions: gives topics more partitions."""
 
 from eagleray.protocol.messages.annotations import Int16, Int32, Message, Wire, WireStruct
 

@@ -1,7 +1,4 @@
-"""CreateTopics: creates topics.
-
-API key 19, versions 2 to 7, flexible from 5.
-"""
+"""CreateTopics: creates topics."""
 
 from typing import Annotated
 

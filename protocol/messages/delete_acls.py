@@ -1,7 +1,4 @@
-"""DeleteAcls: removes the access rules that match filters.
-
-API key 31, versions 1 to 3, flexible from 2.
-"""
+"""DeleteAcls: removes the access rules that match filters."""
 
 from eagleray.protocol.messages.annotations import Int8, Int16, Int32, Message, Wire, WireStruct
 

@@ -1,7 +1,4 @@
-"""DeleteGroups: deletes groups that have no members.
-
-API key 42, versions 0 to 3, flexible from 2.
-"""
+"""DeleteGroups: deletes groups that have no members."""
 
 from typing import Annotated
 

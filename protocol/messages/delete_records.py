@@ -1,7 +1,4 @@
-"""DeleteRecords: moves the start of partitions forward, so that older records are gone.
-
-API key 21, versions 0 to 2, flexible from 2.
-"""
+"""DeleteRecords: moves the start of partitions forward, so that older records are gone."""
 
 from eagleray.protocol.messages.annotations import Int16, Int32, Int64, Message, Wire, WireStruct
 

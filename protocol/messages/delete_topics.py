@@ -1,7 +1,4 @@
-"""DeleteTopics: deletes topics, by name or, from version 6 on, by id.
-
-API key 20, versions 1 to 6, flexible from 4.
-"""
+"""DeleteTopics: deletes topics, by name or, from version 6 on, by id."""
 
 from typing import Annotated
 

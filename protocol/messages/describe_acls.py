@@ -1,7 +1,4 @@
-"""DescribeAcls: lists the access rules that match a filter.
-
-API key 29, versions 1 to 3, flexible from 2.
-"""
+"""DescribeAcls: lists the access rules that match a filter."""
 
 from eagleray.protocol.messages.annotations import Int8, Int16, Int32, Message, Wire, WireStruct
 

@@ -1,7 +1,4 @@
-"""DescribeCluster: shows the brokers of the cluster and its controller.
-
-API key 60, versions 0 to 2, all flexible.
-"""
+"""DescribeCluster: shows the brokers of the cluster and its controller."""
 
 from typing import Annotated
 

@@ -1,20 +1,8 @@
-"""DescribeConfigs: shows the configuration of topics, brokers and other resources.
-
-API key 32, versions 1 to 4, flexible from 4.
-"""
+"""DescribeConfigs: shows the configuration of topics, brokers and other resources."""
 
 from typing import Annotated
 
-from eagleray.protocol.messages.annotations import (
-    Ignorable,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    Since,
-    Wire,
-    WireStruct,
-)
+from eagleray.protocol.messages.annotations import Ignorable, Int8, Int16, Int32, Message, Since, Wire, WireStruct
 
 
 class DescribeConfigsResource(WireStruct, frozen=True):

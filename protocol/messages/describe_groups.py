@@ -1,7 +1,4 @@
-"""DescribeGroups: shows the members and state of classic groups.
-
-API key 15, versions 0 to 6, flexible from 5.
-"""
+"""DescribeGroups: shows the members and state of classic groups."""
 
 from typing import Annotated
 

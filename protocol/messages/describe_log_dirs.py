@@ -1,20 +1,8 @@
-"""DescribeLogDirs: shows the directories of a broker and how much each partition takes in them.
-
-API key 35, versions 1 to 5, flexible from 2.
-"""
+"""DescribeLogDirs: shows the directories of a broker and how much each partition takes in them."""
 
 from typing import Annotated
 
-from eagleray.protocol.messages.annotations import (
-    Ignorable,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Since,
-    Wire,
-    WireStruct,
-)
+from eagleray.protocol.messages.annotations import Ignorable, Int16, Int32, Int64, Message, Since, Wire, WireStruct
 
 
 class DescribableLogDirTopic(WireStruct, frozen=True):

@@ -1,7 +1,4 @@
-"""DescribeProducers: shows the producers that a partition knows and their open transactions.
-
-API key 61, version 0, flexible.
-"""
+"""DescribeProducers: shows the producers that a partition knows and their open transactions."""
 
 from eagleray.protocol.messages.annotations import Int16, Int32, Int64, Message, Wire, WireStruct
 

@@ -1,7 +1,4 @@
-"""DescribeTopicPartitions: pages through the partitions of topics.
-
-API key 75, version 0, flexible.
-"""
+"""DescribeTopicPartitions: pages through the partitions of topics."""
 
 from eagleray.protocol.messages.annotations import ZERO_UUID, Int16, Int32, Message, Uuid, Wire, WireStruct
 

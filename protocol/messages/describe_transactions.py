@@ -1,7 +1,4 @@
-"""DescribeTransactions: shows the state of transactions by transactional id.
-
-API key 65, version 0, flexible.
-"""
+"""DescribeTransactions: shows the state of transactions by transactional id."""
 
 from eagleray.protocol.messages.annotations import Int16, Int32, Int64, Message, Wire, WireStruct
 

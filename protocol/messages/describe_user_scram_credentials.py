@@ -1,7 +1,4 @@
-"""DescribeUserScramCredentials: lists which SCRAM credentials users have.
-
-API key 50, version 0, flexible.
-"""
+"""DescribeUserScramCredentials: lists which SCRAM credentials users have."""
 
 from eagleray.protocol.messages.annotations import Int8, Int16, Int32, Message, Wire, WireStruct
 

@@ -1,6 +1,6 @@
 """ElectLeaders: has other replicas lead partitions.
 
-API key 43, versions 0 to 2, flexible from 2. Version 0 knows preferred replicas alone.
+Version 0 knows preferred replicas alone.
 """
 
 from typing import Annotated

@@ -1,7 +1,6 @@
 """EndTxn: a producer commits or aborts its transaction.
 
-API key 26, versions 0 to 5, flexible from 3. From version 5 on every transaction bumps the epoch, and the
-response carries the new identity.
+From version 5 on every transaction bumps the epoch, and the response carries the new identity.
 """
 
 from typing import Annotated

@@ -1,7 +1,6 @@
 """Fetch: a consumer or a follower reads record batches from partitions.
 
-API key 1, versions 4 to 18, flexible from 12. Version 4 brings isolation levels, 7 incremental sessions, 9
-leader epochs, 12 divergence detection, 13 topic ids.
+Version 4 brings isolation levels, 7 incremental sessions, 9 leader epochs, 12 divergence detection, 13 topic ids.
 """
 
 from typing import Annotated

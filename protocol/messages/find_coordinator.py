@@ -1,6 +1,6 @@
 """FindCoordinator: finds the broker that coordinates a group or a transactional id.
 
-API key 10, versions 0 to 6, flexible from 3. One key up to version 3, a batch of keys from 4 on.
+One key up to version 3, a batch of keys from 4 on.
 """
 
 from typing import Annotated

@@ -1,7 +1,4 @@
-"""GetTelemetrySubscriptions: a client asks which of its metrics the cluster wants.
-
-API key 71, version 0, flexible.
-"""
+"""GetTelemetrySubscriptions: a client asks which of its metrics the cluster wants."""
 
 from eagleray.protocol.messages.annotations import ZERO_UUID, Int8, Int16, Int32, Message, Uuid, Wire
 

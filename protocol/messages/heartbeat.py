@@ -1,7 +1,4 @@
-"""Heartbeat: a member of a classic group says that it is alive.
-
-API key 12, versions 0 to 4, flexible from 4.
-"""
+"""Heartbeat: a member of a classic group says that it is alive."""
 
 from typing import Annotated
 

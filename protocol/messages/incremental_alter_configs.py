@@ -1,7 +1,4 @@
-"""IncrementalAlterConfigs: changes single settings of resources.
-
-API key 44, versions 0 to 1, flexible from 1.
-"""
+"""IncrementalAlterConfigs: changes single settings of resources."""
 
 from eagleray.protocol.messages.annotations import Int8, Int16, Int32, Message, Wire, WireStruct
 

@@ -1,7 +1,6 @@
 """InitProducerId: gives a producer its id and epoch, and fences its predecessors.
 
-API key 22, versions 0 to 6, flexible from 2. Version 3 lets a producer resume with the id it has, 6 is the
-beginning of two-phase commit and not yet stable.
+Version 3 lets a producer resume with the id it has, 6 is the beginning of two-phase commit and not yet stable.
 """
 
 from typing import Annotated

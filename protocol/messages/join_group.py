@@ -1,7 +1,4 @@
-"""JoinGroup: a member asks to join a classic consumer group.
-
-API key 11, versions 0 to 9, flexible from 6.
-"""
+"""JoinGroup: a member asks to join a classic consumer group."""
 
 from typing import Annotated
 

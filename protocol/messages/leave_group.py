@@ -1,20 +1,11 @@
 """LeaveGroup: members leave a classic group.
 
-API key 13, versions 0 to 5, flexible from 4. One member up to version 2, a batch from 3 on.
+One member up to version 2, a batch from 3 on.
 """
 
 from typing import Annotated
 
-from eagleray.protocol.messages.annotations import (
-    Ignorable,
-    Int16,
-    Int32,
-    Message,
-    Since,
-    Until,
-    Wire,
-    WireStruct,
-)
+from eagleray.protocol.messages.annotations import Ignorable, Int16, Int32, Message, Since, Until, Wire, WireStruct
 
 
 class MemberIdentity(WireStruct, frozen=True):

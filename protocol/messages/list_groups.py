@@ -1,7 +1,4 @@
-"""ListGroups: lists the groups that a broker coordinates.
-
-API key 16, versions 0 to 5, flexible from 3.
-"""
+"""ListGroups: lists the groups that a broker coordinates."""
 
 from typing import Annotated
 

@@ -1,7 +1,6 @@
 """ListOffsets: finds the offset of a timestamp, or the ends of a partition.
 
-API key 2, versions 1 to 11, flexible from 6. Version 2 brings isolation levels, 4 leader epochs; later
-versions give new special timestamps a meaning.
+Version 2 brings isolation levels, 4 leader epochs; later versions give new special timestamps a meaning.
 """
 
 from typing import Annotated

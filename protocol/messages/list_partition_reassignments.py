@@ -1,7 +1,4 @@
-"""ListPartitionReassignments: lists the partitions whose replicas are being moved.
-
-API key 46, version 0, flexible.
-"""
+"""ListPartitionReassignments: lists the partitions whose replicas are being moved."""
 
 from eagleray.protocol.messages.annotations import Int16, Int32, Message, Wire, WireStruct
 

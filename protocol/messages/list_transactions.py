@@ -1,7 +1,4 @@
-"""ListTransactions: lists the transactions that a coordinator holds.
-
-API key 66, versions 0 to 2, all flexible.
-"""
+"""ListTransactions: lists the transactions that a coordinator holds."""
 
 from typing import Annotated
 

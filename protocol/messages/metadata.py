@@ -1,7 +1,6 @@
 """Metadata: asks for brokers, topics and the leaders of partitions.
 
-API key 3, versions 0 to 13, flexible from 9. Null topics mean all topics, an empty list none; version 0 knows
-only the empty list, and there it means all.
+Null topics mean all topics, an empty list none; version 0 knows only the empty list, and there it means all.
 """
 
 from typing import Annotated

@@ -1,7 +1,4 @@
-"""OffsetCommit: stores the offsets of a consumer group outside a transaction.
-
-API key 8, versions 2 to 10, flexible from 8.
-"""
+"""OffsetCommit: stores the offsets of a consumer group outside a transaction."""
 
 from typing import Annotated
 

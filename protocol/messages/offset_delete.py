@@ -1,7 +1,4 @@
-"""OffsetDelete: forgets the committed offsets of a group for some partitions.
-
-API key 47, version 0, never flexible.
-"""
+"""OffsetDelete: forgets the committed offsets of a group for some partitions."""
 
 from eagleray.protocol.messages.annotations import Int16, Int32, Message, Wire, WireStruct
 

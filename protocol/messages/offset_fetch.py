@@ -1,7 +1,6 @@
 """OffsetFetch: reads the committed offsets of consumer groups.
 
-API key 9, versions 1 to 10, flexible from 6. One group up to version 7, a batch of groups from 8 on.
-`require_stable` waits out pending transactions.
+One group up to version 7, a batch of groups from 8 on. `require_stable` waits out pending transactions.
 """
 
 from typing import Annotated

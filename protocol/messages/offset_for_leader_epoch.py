@@ -1,20 +1,8 @@
-"""OffsetForLeaderEpoch: finds where a leader epoch ended, so that a replica or consumer can truncate.
-
-API key 23, versions 2 to 4, flexible from 4.
-"""
+"""OffsetForLeaderEpoch: finds where a leader epoch ended, so that a replica or consumer can truncate."""
 
 from typing import Annotated
 
-from eagleray.protocol.messages.annotations import (
-    Ignorable,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Since,
-    Wire,
-    WireStruct,
-)
+from eagleray.protocol.messages.annotations import Ignorable, Int16, Int32, Int64, Message, Since, Wire, WireStruct
 
 
 class OffsetForLeaderPartition(WireStruct, frozen=True):

@@ -1,8 +1,7 @@
 """Produce: a producer appends record batches to partitions.
 
-API key 0, versions 3 to 13, flexible from 9. Topics are named up to version 12 and go by id from 13 on. A
-transaction needs its partitions added first up to version 11; from 12 on the partition is added by the append
-itself.
+Topics are named up to version 12 and go by id from 13 on. A transaction needs its partitions added first up to version
+11; from 12 on the partition is added by the append itself.
 """
 
 from typing import Annotated

@@ -1,7 +1,4 @@
-"""PushTelemetry: a client delivers the metrics that were asked for.
-
-API key 72, version 0, flexible.
-"""
+"""PushTelemetry: a client delivers the metrics that were asked for."""
 
 from eagleray.protocol.messages.annotations import ZERO_UUID, Int8, Int16, Int32, Message, Uuid, Wire
 

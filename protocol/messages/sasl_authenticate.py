@@ -1,7 +1,4 @@
-"""SaslAuthenticate: carries one step of an authentication exchange.
-
-API key 36, versions 0 to 2, flexible from 2.
-"""
+"""SaslAuthenticate: carries one step of an authentication exchange."""
 
 from typing import Annotated
 

@@ -1,7 +1,6 @@
 """SaslHandshake: a client picks the mechanism with which it will authenticate.
 
-API key 17, versions 0 to 1, never flexible. From version 1 on the exchange that follows travels in
-SaslAuthenticate.
+From version 1 on the exchange that follows travels in SaslAuthenticate.
 """
 
 from eagleray.protocol.messages.annotations import Int16, Message, Wire

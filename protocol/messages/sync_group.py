@@ -1,7 +1,4 @@
-"""SyncGroup: the leader of a classic group hands out the assignment, and every member takes its own.
-
-API key 14, versions 0 to 5, flexible from 4.
-"""
+"""SyncGroup: the leader of a classic group hands out the assignment, and every member takes its own."""
 
 from typing import Annotated
 

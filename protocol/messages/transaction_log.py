@@ -5,17 +5,7 @@ Before a key stands its record type, before a value its version, two bytes each.
 
 from typing import Annotated
 
-from eagleray.protocol.messages.annotations import (
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Since,
-    Tagged,
-    Wire,
-    WireStruct,
-)
+from eagleray.protocol.messages.annotations import Int8, Int16, Int32, Int64, Message, Since, Tagged, Wire, WireStruct
 
 
 class TransactionLogKey(Message, frozen=True):

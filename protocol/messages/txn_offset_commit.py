@@ -1,7 +1,6 @@
 """TxnOffsetCommit: stores the offsets of a consumer group within a transaction.
 
-API key 28, versions 0 to 6, flexible from 3. Version 3 names the member, so that a zombie of the group is
-fenced; from 5 on the group is added implicitly.
+Version 3 names the member, so that a zombie of the group is fenced; from 5 on the group is added implicitly.
 """
 
 from typing import Annotated

@@ -1,7 +1,4 @@
-"""UpdateFeatures: finalizes cluster-wide feature levels, such as `transaction.version`.
-
-API key 57, versions 0 to 2, all flexible.
-"""
+"""UpdateFeatures: finalizes cluster-wide feature levels, such as `transaction.version`."""
 
 from typing import Annotated
 

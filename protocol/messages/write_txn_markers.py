@@ -1,7 +1,4 @@
-"""WriteTxnMarkers: a coordinator has commit or abort markers written to partitions.
-
-API key 27, versions 1 to 2, all flexible.
-"""
+"""WriteTxnMarkers: a coordinator has commit or abort markers written to partitions."""
 
 from typing import Annotated
 

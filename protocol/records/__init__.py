@@ -6,7 +6,8 @@
 
 from eagleray.protocol.records.batch import (
     RecordBatch,
-    Scan,
+    check_counts,
+    correct_max_timestamp,
     place_in,
     placed_prefix,
     scan_batches,
@@ -21,11 +22,11 @@ from eagleray.protocol.records.build import (
     build_marker,
     rebuild_batch,
 )
-from eagleray.protocol.records.check import check_client_batch, check_records
+from eagleray.protocol.records.check import check_client_batch
 from eagleray.protocol.records.columns import RecordColumns
 from eagleray.protocol.records.committed import committed_batches
 from eagleray.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
-from eagleray.protocol.records.control import ControlType, EndTransactionMarker
+from eagleray.protocol.records.control import EndTransactionMarker
 from eagleray.protocol.records.header import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -37,6 +38,7 @@ from eagleray.protocol.records.header import (
     decode_header,
 )
 from eagleray.protocol.records.record import Headers, NewRecord, Record
+from eagleray.protocol.records.validation import RecordError, RecordRules, RecordsRefused, check_records
 
 __all__ = [
     "DEFAULT_MAX_DECOMPRESSED_BYTES",
@@ -47,22 +49,25 @@ __all__ = [
     "BatchHeader",
     "BytesLike",
     "CompressionType",
-    "ControlType",
     "EndTransactionMarker",
     "Headers",
     "NewRecord",
     "Record",
     "RecordBatch",
     "RecordColumns",
-    "Scan",
+    "RecordError",
+    "RecordRules",
+    "RecordsRefused",
     "TimestampType",
     "build_batch",
     "build_from_block",
     "build_keyed_batch",
     "build_marker",
     "check_client_batch",
+    "check_counts",
     "check_records",
     "committed_batches",
+    "correct_max_timestamp",
     "decode_header",
     "place_in",
     "placed_prefix",

@@ -148,6 +148,15 @@ def split_batches(buffer: BytesLike, *, verify_crc: bool = True) -> list[RecordB
     return batches
 
 
+def check_counts(header: BatchHeader) -> None:
+    """Raise CorruptRecord for a batch of a log behind which no reader could go on: the next would begin before it."""
+    if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise CorruptRecord(
+            f"the batch at offset {header.base_offset} says that it has {header.record_count} records and last offset "
+            f"delta {header.last_offset_delta}"
+        )
+
+
 def scan_batches(buffer: BytesLike, position: int = 0, *, verify_crc: bool = True) -> Scan:
     """Find the whole and undamaged batches from `position` on, as after a crash; never raises for damage."""
     view = memoryview(buffer)
@@ -162,6 +171,7 @@ def scan_batches(buffer: BytesLike, position: int = 0, *, verify_crc: bool = Tru
             end = position + LOG_OVERHEAD_BYTES + header.batch_length
             if end > size_bytes:
                 return Scan(batches, position, "the buffer ends inside a batch", end - size_bytes)
+            check_counts(header)
             batch = RecordBatch(view[position:end], header)
             if verify_crc:
                 batch.verify_crc()
@@ -188,8 +198,17 @@ def place_in(buffer: bytearray | memoryview, position: int, base_offset: int, le
 
 def stamp_append_time(batch: RecordBatch, timestamp_ms: int) -> bytes:
     """Return the batch with the broker's time for all of its records, and the CRC that this asks for."""
-    stamped = bytearray(batch.view)
-    _ATTRIBUTES.pack_into(stamped, ATTRIBUTES_POSITION, batch.header.attributes | APPEND_TIME_BIT)
-    _MAX_TIMESTAMP.pack_into(stamped, _MAX_TIMESTAMP_POSITION, timestamp_ms)
-    _CRC.pack_into(stamped, _CRC_POSITION, crc32c(memoryview(stamped)[ATTRIBUTES_POSITION:]))
-    return bytes(stamped)
+    return _with_timestamp(batch, timestamp_ms, batch.header.attributes | APPEND_TIME_BIT)
+
+
+def correct_max_timestamp(batch: RecordBatch, timestamp_ms: int) -> bytes:
+    """Return the batch with the largest timestamp that its records have, and the CRC that this asks for."""
+    return _with_timestamp(batch, timestamp_ms, batch.header.attributes)
+
+
+def _with_timestamp(batch: RecordBatch, max_timestamp: int, attributes: int) -> bytes:
+    changed = bytearray(batch.view)
+    _ATTRIBUTES.pack_into(changed, ATTRIBUTES_POSITION, attributes)
+    _MAX_TIMESTAMP.pack_into(changed, _MAX_TIMESTAMP_POSITION, max_timestamp)
+    _CRC.pack_into(changed, _CRC_POSITION, crc32c(memoryview(changed)[ATTRIBUTES_POSITION:]))
+    return bytes(changed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from crc32c import crc32c
 
@@ -26,7 +26,6 @@ from eagleray.protocol.records.header import (
     TimestampType,
 )
 from eagleray.protocol.records.record import NO_TIMESTAMP, NewRecord, Record, encode_record
-from eagleray.protocol.records.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,39 +48,26 @@ _MARKER_VALUE_LENGTH = 6
 _MARKER_BATCH_LENGTH = HEADER_BYTES - LOG_OVERHEAD_BYTES + _MARKER_RECORD_LENGTH + 1
 _MARKER_ATTRIBUTES = TRANSACTIONAL_BIT | CONTROL_BIT
 
-_AT_BASE_TIME = b"\x00" + encode_varint(0)
-"""How a record begins that has no attributes and the time of its batch."""
 
-_NULL = encode_varint(-1)
-_NO_HEADERS = encode_varint(0)
+class BatchFields(TypedDict, total=False):
+    """What the header of a new batch says besides its records. Left out, the offset is 0, and there is no producer."""
+
+    base_offset: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool
+    compression: CompressionType
+    timestamp_type: TimestampType
+    leader_epoch: int
 
 
-def build_batch(
-    records: Sequence[NewRecord],
-    *,
-    base_offset: int = 0,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    transactional: bool = False,
-    compression: CompressionType = CompressionType.NONE,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    leader_epoch: int = NO_LEADER_EPOCH,
-) -> bytes:
+def build_batch(records: Sequence[NewRecord], **fields: Unpack[BatchFields]) -> bytes:
     """Build one batch with consecutive offsets. With append time, the latest timestamp is that of all."""
     builder = BatchBuilder()
     for record in records:
         builder.add(record)
-    return builder.build(
-        base_offset=base_offset,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        transactional=transactional,
-        compression=compression,
-        timestamp_type=timestamp_type,
-        leader_epoch=leader_epoch,
-    )
+    return builder.build(**fields)
 
 
 class BatchBuilder:
@@ -130,33 +116,10 @@ class BatchBuilder:
             self._max_timestamp = timestamp
         return place
 
-    def build(
-        self,
-        *,
-        base_offset: int = 0,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        base_sequence: int = NO_SEQUENCE,
-        transactional: bool = False,
-        compression: CompressionType = CompressionType.NONE,
-        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-        leader_epoch: int = NO_LEADER_EPOCH,
-    ) -> bytes:
+    def build(self, **fields: Unpack[BatchFields]) -> bytes:
         """Return the batch of what was added, which has to be something. The builder can be used again."""
-        return build_from_block(
-            b"".join(self._encoded),
-            len(self._encoded),
-            self._base_timestamp,
-            self._max_timestamp,
-            base_offset=base_offset,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            transactional=transactional,
-            compression=compression,
-            timestamp_type=timestamp_type,
-            leader_epoch=leader_epoch,
-        )
+        block = b"".join(self._encoded)
+        return build_from_block(block, len(self._encoded), self._base_timestamp, self._max_timestamp, **fields)
 
 
 def build_from_block(
@@ -234,24 +197,8 @@ def build_marker(
 def build_keyed_batch(
     records: Sequence[tuple[bytes, bytes | None]], *, timestamp_ms: int, base_offset: int, leader_epoch: int
 ) -> bytes:
-    """Build a batch of the broker's own records, keys and values alone, of one time and nobody in particular.
-
-    Gives what `build_batch` would, byte for byte, in a third of the time: coordinators write three of these records
-    for each transaction.
-    """
-    encoded: list[bytes] = []
-    for offset_delta, (key, value) in enumerate(records):
-        body = b"".join(
-            (
-                _AT_BASE_TIME,
-                encode_varint(offset_delta),
-                encode_varint(len(key)),
-                key,
-                _NULL if value is None else encode_varint(len(value)) + value,
-                _NO_HEADERS,
-            )
-        )
-        encoded += (encode_varint(len(body)), body)
+    """Build a batch of the broker's own records, keys and values alone, of one time and no producer."""
+    encoded = [encode_record(offset_delta, 0, key, value) for offset_delta, (key, value) in enumerate(records)]
     count = len(records)
     return _assemble(
         b"".join(encoded),
@@ -316,7 +263,6 @@ def _encode_retained(retained: Sequence[Record], base_offset: int, base_timestam
 
 
 def _assemble(block: BytesLike, base_offset: int, leader_epoch: int, *summed_fields: int) -> bytes:
-    """Put the header before the records; `summed_fields` are those from the attributes on."""
     summed = _SUMMED_HEADER.pack(*summed_fields)
     length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(block)
     prefix = _PREFIX.pack(base_offset, length, leader_epoch, MAGIC, crc32c(block, crc32c(summed)))

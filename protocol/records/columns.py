@@ -81,7 +81,6 @@ def decode_columns(
 
 
 def _repeats(block: bytes, begin: int, size: int) -> bool:
-    """Whether the next two records seem to be as long as the one that begins here."""
     first = block[begin : begin + 2]
     return block[begin + size : begin + size + 2] == first == block[begin + 2 * size : begin + 2 * size + 2]
 
@@ -191,7 +190,6 @@ def _end_of_varint(block: bytes, position: int) -> int:
 
 
 def _length_of_run(block: bytes, begin: int, layout: _Layout, most: int) -> int:
-    """Say how many records from `begin` on have this layout, whatever else is in them."""
     size = layout.size
     # The lengths of the record before, whose layout this is.
     expected = [(at, block[begin - size + at : begin - size + at + 1]) for at in layout.constant]
@@ -207,7 +205,6 @@ def _length_of_run(block: bytes, begin: int, layout: _Layout, most: int) -> int:
 
 
 def _varints(block: bytes, begin: int, run: int, size: int, place: tuple[int, int]) -> Sequence[int]:
-    """Decode one varint of each record of a run."""
     start, width = place
     columns = [block[begin + at : begin + run * size : size] for at in range(start, start + width)]
     first, _ = decode_varint(block, begin + start)

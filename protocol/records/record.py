@@ -12,13 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from eagleray.protocol.errors import InvalidRecord
-from eagleray.protocol.records.varint import (
-    KEPT_VARINTS,
-    SINGLE_BYTE_VALUES,
-    decode_longer,
-    decode_varint,
-    encode_varint,
-)
+from eagleray.protocol.records.varint import SINGLE_BYTE_VALUES, VARINTS, decode_longer, decode_varint
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """Header keys that are no UTF-8 keep their bytes as surrogate escapes, so that every record round-trips."""
@@ -30,8 +24,8 @@ _MIN_HEADER_BYTES = 2
 _MIN_INT64 = -(1 << 63)
 _MAX_INT64 = (1 << 63) - 1
 _ATTRIBUTES = b"\x00"
-_NULL = encode_varint(-1)
-_NO_HEADERS = encode_varint(0)
+_NULL = VARINTS[-1]
+_NO_HEADERS = VARINTS[0]
 
 
 class NewRecord(msgspec.Struct, frozen=True, gc=False):
@@ -57,23 +51,21 @@ def encode_record(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Headers = ()
 ) -> bytes:
     """Encode one record, its length included."""
-    kept = KEPT_VARINTS
-    try:
-        when = kept[timestamp_delta]
-    except KeyError:
-        when = encode_varint(timestamp_delta if _MIN_INT64 <= timestamp_delta <= _MAX_INT64 else _wrap(timestamp_delta))
-    where = kept.get(offset_delta) or encode_varint(offset_delta)
+    varints = VARINTS
+    if not _MIN_INT64 <= timestamp_delta <= _MAX_INT64:
+        timestamp_delta = _wrap(timestamp_delta)
     if key is None:
         key_length, key = _NULL, b""
     else:
-        key_length = kept.get(len(key)) or encode_varint(len(key))
+        key_length = varints[len(key)]
     if value is None:
         value_length, value = _NULL, b""
     else:
-        value_length = kept.get(len(value)) or encode_varint(len(value))
+        value_length = varints[len(value)]
     rest = _encode_headers(headers) if headers else _NO_HEADERS
+    when, where = varints[timestamp_delta], varints[offset_delta]
     body = b"".join((_ATTRIBUTES, when, where, key_length, key, value_length, value, rest))
-    return (kept.get(len(body)) or encode_varint(len(body))) + body
+    return varints[len(body)] + body
 
 
 def _wrap(number: int) -> int:
@@ -87,12 +79,12 @@ def wrap_timestamp(timestamp: int) -> int:
 
 
 def _encode_headers(headers: Headers) -> bytes:
-    parts = [encode_varint(len(headers))]
+    parts = [VARINTS[len(headers)]]
     for name, value in headers:
         encoded_name = name.encode("utf-8", "surrogateescape")
-        parts.append(encode_varint(len(encoded_name)))
+        parts.append(VARINTS[len(encoded_name)])
         parts.append(encoded_name)
-        parts.append(_NULL if value is None else encode_varint(len(value)))
+        parts.append(_NULL if value is None else VARINTS[len(value)])
         parts.append(value or b"")
     return b"".join(parts)
 
@@ -189,6 +181,11 @@ def _decode_headers(block: bytes, position: int, end: int) -> tuple[Headers, int
         value, position = _decode_field(block, position)
         headers.append((name.decode("utf-8", "surrogateescape"), value))
     return tuple(headers), position
+
+
+def skip_headers(block: bytes, position: int, end: int) -> int:
+    """Return the position behind the headers of a record that begin at `position`, where they are well formed."""
+    return _decode_headers(block, position, end)[1]
 
 
 def _decode_field(block: bytes, position: int) -> tuple[bytes | None, int]:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from eagleray.protocol.errors import InvalidRecord
 
-# Lengths and deltas are nearly always small, so their encodings are kept.
 _KEPT = 1024
 
 
 def encode_varint(number: int) -> bytes:
     """Encode a number of up to 64 bits."""
-    if 0 <= number < _KEPT:
-        return _ENCODED[number]
-    return _encode(number)
-
-
-def _encode(number: int) -> bytes:
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError(f"{number} does not fit into 64 bits")
     left = number << 1 if number >= 0 else ~(number << 1)
@@ -27,10 +20,13 @@ def _encode(number: int) -> bytes:
     return bytes(encoded)
 
 
-_ENCODED = tuple(_encode(number) for number in range(_KEPT))
+class _Varints(dict[int, bytes]):
+    def __missing__(self, number: int) -> bytes:
+        return encode_varint(number)
 
-KEPT_VARINTS = dict(enumerate(_ENCODED)) | {-1: _encode(-1)}
-"""The encodings of small numbers, and of the length of what is null: for loops that cannot afford a call."""
+
+VARINTS = _Varints((number, encode_varint(number)) for number in range(-1, _KEPT))
+"""The encoding of each number. Lengths and deltas are nearly always small, so that theirs cost no call."""
 
 SINGLE_BYTE_VALUES: tuple[int | None, ...] = (
     *((byte >> 1) ^ -(byte & 1) for byte in range(0x80)),

@@ -81,7 +81,7 @@ def test_cluster_in_the_background_runs_until_it_is_stopped(machine):
     # What its nodes have said stays.
     assert os.listdir(f"{machine.data_dir}/broker-logs") == ["node-0.log"]
     *_, last = machine.run("logs", "--data-dir", machine.data_dir).splitlines()
-    assert re.fullmatch(rb"\S+Z INFO node-0 eagleray.actors.ray_actors: node 0 has stopped", last)
+    assert re.fullmatch(rb"\S+Z INFO node-0 eagleray.actors.cluster.ray_actors: node 0 has stopped", last)
 
     # What it held is there again when it is started again.
     machine.start(*SMALL)

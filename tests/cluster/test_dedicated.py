@@ -66,7 +66,7 @@ def test_dedicated_topic_has_leaders_of_its_own_which_go_with_it(cluster):
 
 
 def test_dedicated_leaders_are_started_and_stopped_though_the_controller_dies(separate):
-    """The controller ends by kill -9 when it has answered: what it had yet to do is done by its next life."""
+    """The controller ends by kill -9 when it has answered: what it had yet to do is done by its next incarnation."""
     before = numbers_of(until_running(separate))
     topic = fresh("dedicated")
     (controller,) = nodes_with(separate, "controller")

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from eagleray.client.errors import PoolFenced
 from tests.support.cluster_load import Load
 from tests.support.clusters import (
     ROLES,
@@ -108,6 +109,37 @@ def test_coordinator_fails_over_while_transactions_are_open(cluster):
             await assert_holds(client, topic, expected + [b"next %d" % number for number in range(20)])
             await asyncio.gather(*(producer.close() for producer in producers))
             await asyncio.to_thread(until_back, cluster, coordinators)
+
+    within_deadline(scenario())
+
+
+def test_pool_outlives_its_coordinator_and_is_fenced_as_a_whole_afterwards(separate):
+    """Coordinator failover: the new coordinator knows from the log who has the pool, and what is prepared in it."""
+
+    async def scenario():
+        async with client_of(separate) as client, client_of(separate) as other:
+            topic, name = fresh("pooled"), fresh("pool")
+            await admin_of(client).create_topic(topic, partitions=2)
+            async with client.transactions(name, concurrency=12) as pool:
+                open_ones = []
+                for number in range(12):
+                    txn = await pool.begin().__aenter__()
+                    await (await txn.send(topic, b"%d" % number, partition=number % 2))
+                    open_ones.append(txn)
+                token = await open_ones[11].prepare()
+                coordinators = await asyncio.to_thread(nodes_with, separate, "coordinator")
+                for node in coordinators:
+                    await asyncio.to_thread(kill, node)
+                await asyncio.gather(*(txn.commit() for txn in open_ones[:6]))
+                async with other.transactions(name, concurrency=2) as new:
+                    assert new.recovered == (token,)
+                    late = await asyncio.gather(*(txn.commit() for txn in open_ones[6:]), return_exceptions=True)
+                    assert {type(each) for each in late} == {PoolFenced}
+                    async with new.begin() as txn:
+                        await txn.send(topic, b"new", partition=0)
+                    await other.complete(token, commit=True)
+            await assert_holds(other, topic, [*(b"%d" % number for number in range(6)), b"11", b"new"])
+            await asyncio.to_thread(until_back, separate, coordinators)
 
     within_deadline(scenario())
 

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from eagleray.broker.transactions.events import InitProducerId
-from eagleray.client.calls import RetryPolicy, call_with_retries
+from eagleray.client.calls import Question, call_with_retries
+from eagleray.client.retry_policy import RetryPolicy
 from tests.support.clusters import client_of, fresh, kill, nodes_with, until_back, within_deadline
 
 pytestmark = pytest.mark.slow
@@ -20,8 +21,7 @@ async def fresh_id(client, node_id, transactional_id=None):
         client.runtime,
         lambda: node_id,
         "asking for an identity",
-        InitProducerId,
-        transactional_id,
+        Question(InitProducerId, transactional_id),
         retry_policy=RetryPolicy(),
     )
     return reply.producer

@@ -5,7 +5,7 @@ import pytest
 import ray
 
 from eagleray import TopicPartition
-from eagleray.actors.supervision import find_actor
+from eagleray.actors.cluster.supervision import find_actor
 from tests.support.cluster_load import Load
 from tests.support.clusters import (
     admin_of,

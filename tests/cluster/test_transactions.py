@@ -3,13 +3,15 @@
 import asyncio
 
 import pytest
+import ray
 
 from eagleray import TopicPartition
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.partitions.events import Produce
 from eagleray.broker.transactions.events import AddPartitions, EndTransaction, InitProducerId
+from eagleray.client.calls import Question, call_with_retries
 from eagleray.client.errors import AbortableError, FatalError
-from eagleray.protocol.errors import ErrorCode
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.protocol.records import NewRecord, build_batch
 from tests.support.cluster_load import Load
 from tests.support.clusters import (
@@ -19,6 +21,7 @@ from tests.support.clusters import (
     decided,
     fresh,
     group_offset,
+    until,
     until_async,
     values_in,
     within_deadline,
@@ -43,11 +46,9 @@ def test_full_transaction_flow(cluster):
             coordinator = client.runtime.view.transaction_coordinator(transactional_id)
 
             async def ask(node_id, message_type, *fields):
-                reply = None
-                while reply is None or reply.error_code.is_retriable:
-                    reply = await client.runtime.call(node_id, 10_000, message_type, *fields)
-                assert reply.error_code is ErrorCode.NONE, reply
-                return reply
+                question = Question(message_type, *fields)
+                policy = RetryPolicy()
+                return await call_with_retries(client.runtime, lambda: node_id, "asking", question, retry_policy=policy)
 
             begun = await ask(coordinator, InitProducerId, transactional_id)
             producer = begun.producer
@@ -229,3 +230,58 @@ def test_producers_that_fight_for_one_transactional_id_leave_whole_transactions(
             assert {len(values) for values in transactions.values()} <= {4}
 
     within_deadline(scenario())
+
+
+# What holds readers back
+
+
+def loading(kind):
+    """A Ray task, or an actor with a name, that has a transaction open: made here, so that workers need no tests."""
+
+    def load(cluster_name, topic, go_on):
+        import os
+        import time
+
+        import eagleray
+
+        with (
+            eagleray.connect(cluster_name) as cluster,
+            cluster.producer(transactional_id=topic) as producer,
+            producer.transaction(),
+        ):
+            producer.send(topic, b"undecided")
+            producer.flush()
+            while not os.path.exists(go_on):
+                time.sleep(0.05)
+
+    if kind == "task":
+        return ray.remote(num_cpus=0, max_retries=0)(load).options(name="load orders")
+
+    class Loader:
+        def load(self, *arguments):
+            load(*arguments)
+
+    return ray.remote(num_cpus=0)(Loader).options(name="orders-loader").remote().load
+
+
+@pytest.mark.parametrize(("kind", "name"), [("task", "load orders"), ("actor", "orders-loader")])
+def test_blocking_transaction_shows_its_ray_job_and_task(colocated, tmp_path, kind, name):
+    admin, topic, go_on = admin_of(colocated), fresh("held"), tmp_path / "go-on"
+    admin.create_topic(topic, partitions=1)
+    program = loading(kind)
+    loaded = program.remote(colocated.name, topic, str(go_on))
+
+    (found,) = until(lambda: admin.blocking(topic), "the transaction is open")
+    go_on.touch()
+    ray.get(loaded)
+
+    assert (found.transactional_id, found.records_waiting) == (topic, 1)
+    assert (found.origin.ray_job, found.origin.ray_task) == (ray.get_runtime_context().get_job_id(), name)
+    assert found.origin.spark_application == ""
+    within_deadline(_holds(colocated, topic))
+
+
+async def _holds(cluster, topic):
+    async with client_of(cluster) as client:
+        await assert_holds(client, topic, [b"undecided"])
+        assert await admin_of(client).blocking(topic) == []

@@ -78,7 +78,7 @@ def dump(kafka_tools: KafkaTools, directory: Path, world: GroupWorld) -> list[tu
     log.close()
     (file,) = directory.glob("*.log")
     dump = kafka_tools.dump(file, decoder=Decoder.CONSUMER_OFFSETS)
-    assert dump.complaints == ()
+    assert dump.problems == ()
     return [record.decoded() for batch in dump.files[file].batches for record in batch.records]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from eagleray.broker.filesystem import LocalFileSystem
+from eagleray.broker.identities import LAST_EPOCH
 from eagleray.broker.log import names
 from eagleray.broker.log.config import LogConfig, TimestampType
 from eagleray.broker.log.partition_log import PartitionLog
@@ -16,8 +17,10 @@ from tests.compat.kafka_tools.dump_output import AbortedTransaction, Batch, Dump
 from tests.crash import writer
 from tests.crash.test_kill_writer import Witness
 from tests.support import log_driver as steps
+from tests.support.batches import data_batch
 from tests.support.log_checks import offset_entries, time_entries
 from tests.support.log_driver import IDEMPOTENT, PLAIN, PRODUCERS, TRANSACTIONAL, LogDriver, NewBatch
+from tests.support.logs import append, append_markers, end_marker
 
 pytestmark = pytest.mark.kafka_tools
 
@@ -30,7 +33,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("timestamp_type", TimestampType)
-def test_what_a_log_writes_is_read_without_complaint(
+def test_files_of_a_log_are_read_without_problem(
     kafka_tools: KafkaTools, directory: Path, timestamp_type: TimestampType
 ):
     config = LogConfig(segment_bytes=4096, index_interval_bytes=100, message_timestamp_type=timestamp_type)
@@ -47,7 +50,24 @@ def test_what_a_log_writes_is_read_without_complaint(
     assert {batch.compression for batch in batches} == {codec.name.lower() for codec in CompressionType}
 
 
-def test_what_recovery_leaves_of_a_killed_writer_is_read_without_complaint(kafka_tools: KafkaTools, directory: Path):
+def test_markers_of_branches_are_read_without_problem(kafka_tools: KafkaTools, directory: Path):
+    """They have the last epoch, behind which the partition and its snapshots know nothing of the branch."""
+    config = LogConfig(segment_bytes=1024, index_interval_bytes=100)
+    log = PartitionLog.open(LocalFileSystem(), str(directory), config, now_ms=NOW_MS)
+    for first in range(0, 40, 4):
+        for branch in range(first, first + 4):
+            append(log, data_batch(producer_id=branch, transactional=True, keys=[b"key"]), now_ms=NOW_MS)
+        ends = [end_marker(branch, LAST_EPOCH, bool(branch % 2), 3, 2) for branch in range(first, first + 3)]
+        append_markers(log, *ends, now_ms=NOW_MS)
+    assert len(log.producers) == 10
+    log.close()
+    compare(kafka_tools, directory, config)
+    markers = [batch for batch in dumped_batches(kafka_tools, directory) if batch.is_control]
+    assert len(markers) == 30
+    assert {batch.producer_epoch for batch in markers} == {LAST_EPOCH}
+
+
+def test_recovered_files_of_a_killed_writer_are_read_without_problem(kafka_tools: KafkaTools, directory: Path):
     witness = Witness()
     for seed in (101, 102, 103):
         witness.run_and_kill(directory, seed)
@@ -56,7 +76,7 @@ def test_what_recovery_leaves_of_a_killed_writer_is_read_without_complaint(kafka
     compare(kafka_tools, directory, writer.CONFIG)
 
 
-def test_what_the_page_cache_holds_is_read_without_complaint(kafka_tools: KafkaTools, directory: Path):
+def test_files_in_the_page_cache_are_read_without_problem(kafka_tools: KafkaTools, directory: Path):
     """Kafka's tool looks at a log that is open; only a part of the last segment's index is written yet."""
     config = LogConfig(segment_bytes=2048, index_interval_bytes=0)
     driver = LogDriver(LocalFileSystem(), config, str(directory))
@@ -66,7 +86,7 @@ def test_what_the_page_cache_holds_is_read_without_complaint(kafka_tools: KafkaT
     driver.take(steps.Append((NewBatch(PLAIN),)))
     assert offset_entries(driver.log.active_segment)
     dump = kafka_tools.dump(*files_of(directory), decoder=Decoder.TEXT)
-    assert dump.complaints == ()
+    assert dump.problems == ()
     assert [batch.base_offset for batch in batches_in(dump)] == [entry.base_offset for entry in driver.history.entries]
     driver.log.close()
 
@@ -83,13 +103,13 @@ def write_round(driver: LogDriver, number: int) -> None:
 
 
 def compare(kafka_tools: KafkaTools, directory: Path, config: LogConfig) -> None:
-    """See that the tool has no complaint, and understands every file as we do."""
+    """See that the tool has no problem, and understands every file as we do."""
     dump = kafka_tools.dump(*files_of(directory), decoder=Decoder.TEXT)
-    assert dump.complaints == ()
+    assert dump.problems == ()
     sane = kafka_tools.dump(
         *(file for file in files_of(directory) if file.suffix in (".index", ".timeindex")), check_index_sanity=True
     )
-    assert sane.complaints == ()
+    assert sane.problems == ()
     log = PartitionLog.open(LocalFileSystem(), str(directory), config, now_ms=NOW_MS)
     assert log.recovery.scanned_bytes == 0
     assert len(log.segments) > 3

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from eagleray.protocol.messages.annotations import Message
+from tests.compat.message_definitions import Definition, our_facts, our_refused
 from tests.support.kafka_python import DEFINITIONS as KAFKA_PYTHON
-from tests.support.message_definitions import Definition, our_facts, our_refused
 from tests.support.messages import MESSAGES, name_of, versions_of
 
 SOURCES = {"kafka-python": KAFKA_PYTHON}

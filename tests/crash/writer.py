@@ -1,7 +1,8 @@
 """A process that writes to a log until it is killed, and tells on its standard output what it does.
 
 It sends before it appends and acknowledges after, as a producer and its broker would. What was sent but not
-acknowledged comes back to the next process on its standard input, as a producer's retry.
+acknowledged comes back to the next process on its standard input, as a producer's retry. With an even seed it flushes
+before it acknowledges, with an odd one a thread flushes beside it.
 
     python -m tests.crash.writer DIRECTORY SEED
 """
@@ -9,14 +10,17 @@ acknowledged comes back to the next process on its standard input, as a producer
 import os
 import random
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
 from eagleray.broker.filesystem import LocalFileSystem
-from eagleray.broker.log.appending import Appended, NewMarker
+from eagleray.broker.log import Appended
 from eagleray.broker.log.config import Flush, LogConfig
+from eagleray.broker.log.flushing import BackgroundFlush
 from eagleray.broker.log.partition_log import PartitionLog
 from eagleray.protocol.records import CompressionType, NewRecord, build_batch, split_batches
+from tests.support.logs import end_marker
 
 IDEMPOTENT_IDS = (1, 2)
 TRANSACTIONAL_IDS = (11, 12, 13)
@@ -55,6 +59,9 @@ class Writer:
         PartitionLog.open(LocalFileSystem(), directory, CONFIG, now_ms=NOW_MS).close()
         self._log = PartitionLog.open(LocalFileSystem(), directory, CONFIG, now_ms=NOW_MS)
         self._chance = random.Random(seed)
+        self._flushes_beside = bool(seed % 2)
+        self._executor = ThreadPoolExecutor(1)
+        self._flushing: tuple[BackgroundFlush, Future] | None = None
         self._next_number = seed * 1_000_000
 
     def send_again(self, pending: list[Sent]) -> None:
@@ -97,14 +104,27 @@ class Writer:
         self._finish(batches, self._log.append(split_batches(data), leader_epoch=0, now_ms=NOW_MS))
 
     def _append_markers(self, markers: list[Sent]) -> None:
-        new = [NewMarker(sent.producer_id, 0, sent.commit, coordinator_epoch=1) for sent in markers]
+        new = [end_marker(sent.producer_id, 0, sent.commit, coordinator_epoch=1) for sent in markers]
         self._finish(markers, self._log.append_markers(new, leader_epoch=0, now_ms=NOW_MS))
 
     def _finish(self, sent: list[Sent], results: list) -> None:
         assert all(isinstance(result, Appended) for result in results), results
-        self._log.flush()
+        if self._flushes_beside:
+            self._flush_beside()
+        else:
+            self._log.flush()
         pairs = zip(sent, results, strict=True)
         tell(*(Acknowledged(each.number, result.base_offset) for each, result in pairs))
+
+    def _flush_beside(self) -> None:
+        if self._flushing is None:
+            flush = self._log.begin_flush()
+            self._flushing = flush, self._executor.submit(flush.run)
+        elif self._flushing[1].done():
+            flush, future = self._flushing
+            self._log.finish_flush(flush, future.result())
+            assert self._log.recovery_point >= flush.end_offset
+            self._flushing = None
 
 
 def batch_of(sent: Sent) -> bytes:

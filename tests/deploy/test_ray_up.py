@@ -88,7 +88,7 @@ def test_pipeline_of_spark_on_these_machines(deployed_cluster):
     assert sum(json.loads(row)["amount_cents"] for row in rows) == expected_totals(3, 2000).amount_cents
 
 
-def test_nobody_comes_in_without_the_token(deployed_cluster):
+def test_connection_without_the_token_is_refused(deployed_cluster):
     assert "local.cluster.node" in ask_ray(deployed_cluster).stdout
     refused = ask_ray(deployed_cluster, token="0" * 64)
     assert refused.returncode != 0
@@ -96,7 +96,7 @@ def test_nobody_comes_in_without_the_token(deployed_cluster):
     assert "token" in refused.stderr
 
 
-def test_nobody_listens_at_a_port_that_the_table_does_not_name(deployed_cluster):
+def test_port_that_the_table_does_not_name_is_closed(deployed_cluster):
     named = ports_of_the_table()
     for machine in (deployed_cluster.head, *deployed_cluster.workers):
         listening = ports_open_to_others(deployed_cluster.on(machine, "ss -Hltn"))
@@ -135,7 +135,7 @@ def test_streams_of_a_lost_machine_wait_for_it(deployed_cluster):
     assert json.loads(deployed_cluster.exec(find))["topics"] == [{"name": "there", "partitions": 1}]
 
 
-def test_what_was_committed_is_there_after_down_and_up(deployed_cluster):
+def test_committed_records_are_there_after_down_and_up(deployed_cluster):
     deployed_cluster.exec("eagleray stop")
     deployed_cluster.down()
     assert not re.search("ray|gcs", deployed_cluster.on(deployed_cluster.head, "ps -e -o comm= | sort -u"))

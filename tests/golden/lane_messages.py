@@ -30,11 +30,38 @@ def unreadable(before: str, now: str) -> list[str]:
 
 
 def _extends(new: str, old: str) -> bool:
-    """Whether a message is the same but for fields at its end that may be absent."""
+    """Whether a message is the same but for fields that may be absent, at its end or at that of a Struct within it."""
     if new == old:
         return True
-    begins_alike = new.startswith(old[:-1] + ", ")
-    return begins_alike and all("?: " in field for field in _top_level_fields(new[len(old) + 1 : -1]))
+    if not (new.startswith("(") and old.startswith("(") and new.endswith(")") and old.endswith(")")):
+        return _extends_within(new, old)
+    new_fields, old_fields = _top_level_fields(new[1:-1]), _top_level_fields(old[1:-1])
+    added = new_fields[len(old_fields) :]
+    kept = len(new_fields) >= len(old_fields) and all(map(_extends_within, new_fields, old_fields))
+    return kept and all("?: " in field for field in added)
+
+
+def _extends_within(new: str, old: str) -> bool:
+    """Whether a field is the same but for what is in the brackets of its type, which extends what was in them."""
+    if new == old:
+        return True
+    (new_head, new_inner, new_tail), (old_head, old_inner, old_tail) = _brackets_of(new), _brackets_of(old)
+    if not new_inner or not old_inner or (new_head, new_inner[0]) != (old_head, old_inner[0]):
+        return False
+    is_struct = new_inner.startswith("(")
+    within = _extends(new_inner, old_inner) if is_struct else _extends_within(new_inner[1:-1], old_inner[1:-1])
+    return within and _extends_within(new_tail, old_tail)
+
+
+def _brackets_of(text: str) -> tuple[str, str, str]:
+    """Take a text apart: what is before its first bracket, the bracket with all that is in it, and the rest."""
+    begin = next((place for place, character in enumerate(text) if character in "([{"), len(text))
+    depth = 0
+    for place in range(begin, len(text)):
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        if depth == 0:
+            return text[:begin], text[begin : place + 1], text[place + 1 :]
+    return text, "", ""
 
 
 def _top_level_fields(text: str) -> list[str]:

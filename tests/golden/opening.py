@@ -5,10 +5,8 @@ from contextlib import asynccontextmanager, contextmanager
 from unittest import mock
 
 from eagleray.broker.filesystem import LocalFileSystem
-from eagleray.client.cluster import AsyncCluster
-from eagleray.client.runtime import ClientRuntime
+from eagleray.testing import SEPARATE, LocalCluster
 from tests.golden.kafka import Kafka
-from tests.support.nodes import SEPARATE, NodesInProcess
 
 LAYOUT = SEPARATE
 """Each role on a node of its own, so that one of them can be down while the others go on."""
@@ -45,8 +43,8 @@ def machine(boot_id, now_ms):
 @asynccontextmanager
 async def running(data_dir):
     """Nodes on a data directory, with a client that speaks Kafka's protocol and one that speaks ours."""
-    async with NodesInProcess(data_dir, LAYOUT, SETTINGS) as nodes:
-        cluster, kafka = AsyncCluster(ClientRuntime(nodes.peers, nodes.nodes[0].image, cluster="test")), Kafka(nodes)
+    async with LocalCluster(data_dir, LAYOUT, SETTINGS) as nodes:
+        cluster, kafka = nodes.connect(), Kafka(nodes)
         try:
             yield nodes, kafka, cluster
         finally:

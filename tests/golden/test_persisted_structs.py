@@ -8,13 +8,17 @@ from typing import get_args
 
 import pytest
 
-from eagleray.actors.lives import _Record as IncarnationRecord
-from eagleray.broker.controller.log_records import MetadataRecord
+from eagleray.actors.process.incarnations import IncarnationRecord
 from eagleray.broker.log.bookmark import Bookmark
 from eagleray.broker.log.checkpoint import Checkpoint
 from eagleray.broker.log.index_files import IndexChecksums
+from eagleray.broker.metadata.directory_identity import DirectoryIdentity
+from eagleray.broker.metadata.kept_image import KeptImage
+from eagleray.broker.metadata.log_records import MetadataRecord
 from eagleray.broker.quorum.election_state import ElectionState
-from eagleray.broker.transactions.branch_records import _LoggedBranching
+from eagleray.broker.transactions.branches.records import _LoggedBranching
+from eagleray.broker.transactions.origin import Origin
+from eagleray.broker.transactions.preparation import Preparation
 from eagleray.cluster_records import ClusterRecord
 from tests.golden.shapes import shape
 
@@ -43,29 +47,49 @@ METADATA_LOG = {
     "NodesUnplanned": "node_ids: [int]",
     "NodeJoined": f"node: {NODE}",
     "TopicCreated": TOPIC,
-    "TopicDeleted": "name: str, topic_id: bytes",
+    "TopicDeleted": "name: str, topic_id: bytes, deleted_ms?: int",
     "PartitionsAdded": f"name: str, partitions: [{PARTITION}]",
     "TopicConfigsChanged": "name: str, configs: {str: str}",
     "NodesLeft": "node_ids: [int]",
     "ReplicasChanged": f"partitions: [{REPLICAS}]",
     "ProducerIdsTaken": "next_id: int",
     "DrainingChanged": "node_ids: [int]",
+    "DeletedTopicsForgotten": "topic_ids: [bytes]",
+    "TermBegan": "term: int",
     "MetadataImage": (
         f"version?: int, cluster_id?: str, nodes?: {{int: {NODE}}}, topics?: {{str: ({TOPIC})}}, "
         f"plan?: {{int: {PLANNED}}}, next_node_id?: int, incarnations?: {{int: int}}, next_producer_id?: int, "
-        "draining?: [int]"
+        "draining?: [int], deleted_topics?: {bytes: int}, terms?: [(term: int, version: int)]"
     ),
 }
 
 FILES = [
     pytest.param(
-        IncarnationRecord, f"{{incarnation: int, boot_id: str, is_closed?: bool, loss?: {LOSS}}}", id="incarnation"
+        IncarnationRecord,
+        f"{{incarnation: int, boot_id: str, is_closed?: bool, loss?: {LOSS}, version?: int, sequence?: int}}",
+        id="incarnation",
     ),
-    pytest.param(ElectionState, "{term?: int, voted_for?: int, incarnation?: int, is_whole?: bool}", id="quorum-state"),
+    pytest.param(
+        DirectoryIdentity,
+        "{version?: int, cluster_id?: str, node_id: int, formats?: {str: int}, may_begin_metadata?: bool, "
+        "sequence?: int}",
+        id="identity",
+    ),
+    pytest.param(
+        KeptImage,
+        f"{{version?: int, sequence: int, image: ('MetadataImage', {METADATA_LOG['MetadataImage']})}}",
+        id="image",
+    ),
+    pytest.param(
+        ElectionState,
+        "{term?: int, voted_for?: int, incarnation?: int, is_whole?: bool, committed?: int, sequence?: int}",
+        id="quorum-state",
+    ),
     pytest.param(
         Checkpoint,
         "{version?: int, log_start_offset?: int, high_watermark?: int, recovery_point?: int, cleaned_up_to?: int, "
-        "boot_id?: str, closed_cleanly?: bool, failed_flush_boot_id?: str, flushes_first?: bool}",
+        "boot_id?: str, closed_cleanly?: bool, failed_flush_boot_id?: str, flushes_first?: bool, may_have_gaps?: bool, "
+        "sequence?: int, topic_id?: str, partition?: int, epochs?: [(int, int)]}",
         id="checkpoint",
     ),
     pytest.param(
@@ -77,10 +101,24 @@ FILES = [
     ),
     pytest.param(IndexChecksums, f"(version?: int, prefixes: {{str: {PREFIX}}})", id="checksums"),
     pytest.param(
+        Preparation,
+        "(prepared_ms?: int, context?: bytes, branches?: [int], next_timeout_ms?: int | None, "
+        "outcome?: (producer_id: int, epoch: int, commit: bool) | None, "
+        "resolver?: (kind: enum(0, 1), name: str, namespace: str, method: str, first_after_ms: int, interval_ms: int, "
+        "attempts: int, aborts_when_exhausted: bool) | None, questions?: int, asked_ms?: int)",
+        id="preparation",
+    ),
+    pytest.param(
         _LoggedBranching,
         f"(tag: str | None, committed_tag: str | None, partitions: [{TOPIC_PARTITION}], "
         "branches: [(producer_id: int, is_committed: bool, places: [int])])",
         id="branches",
+    ),
+    pytest.param(
+        Origin,
+        "(client_address?: str, client_id?: str, ray_job?: str, ray_task?: str, spark_application?: str, "
+        "spark_query?: str, spark_batch?: int)",
+        id="origin",
     ),
     pytest.param(
         ClusterRecord,

@@ -29,8 +29,10 @@ def cluster(machines, tmp_path_factory):
 
 
 @pytest.fixture
-def nodes(cluster):
-    """Everybody is there when a test begins, and in sync."""
+def nodes(machines, cluster):
+    """Every node is there when a test begins, and in sync; also where the test before has failed in between."""
+    for number in range(MACHINES):
+        machines.revive(number)
     nodes = {node["node_id"]: node for node in until_running(cluster)}
     until_in_sync(cluster)
     return nodes
@@ -72,16 +74,14 @@ def run_load(cluster, at, act, **sizes):
 
 def test_a_machine_is_lost_and_comes_back(machines, cluster, nodes):
     run_load(cluster, 40, lambda: machines.kill_machine(1), producers=10, transactions=12)
-    machines.start_machine(1)
+    machines.revive(1)
     until_back(cluster, [nodes[100]])
     until_in_sync(cluster)
 
 
 def test_a_raylet_is_lost_and_with_it_sooner_or_later_its_node(machines, cluster, nodes):
     run_load(cluster, 40, lambda: machines.kill_raylet(2), producers=10, transactions=12)
-    # Ray leaves some of its helpers behind, which would keep their ports.
-    machines.kill_machine(2)
-    machines.start_machine(2)
+    machines.revive(2)
     until_back(cluster, [nodes[200]])
     until_in_sync(cluster)
 
@@ -98,7 +98,9 @@ def test_the_node_of_the_controller_is_killed(cluster, nodes):
 
 def test_stopped_leader_wakes_without_its_leadership(cluster, nodes):
     sleeper = psutil.Process(nodes[200]["pid"])
-    run_load(cluster, 40, sleeper.suspend, producers=10, transactions=12)
-    sleeper.resume()
+    try:
+        run_load(cluster, 40, sleeper.suspend, producers=10, transactions=12)
+    finally:
+        sleeper.resume()
     until_running(cluster)
     until_in_sync(cluster)

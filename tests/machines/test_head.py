@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from eagleray.actors.cluster_credentials import decode_credentials
 from eagleray.actors.lanes.peers import Peers
+from eagleray.actors.process.cluster_credentials import decode_credentials
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.runtime import ClientRuntime
 from tests.support.cli_cluster import run_process
@@ -147,7 +147,7 @@ def is_ended(pid):
         return True
 
 
-def test_without_a_memory_the_head_ends_everybody_when_it_comes_back(tmp_path):
+def test_head_without_a_memory_ends_all_actors_when_it_comes_back(tmp_path):
     """While it is away the others go on; then all is started again, with what was acknowledged."""
     with three_with(tmp_path) as (machines, commands):
         nodes = commands.until_registered()
@@ -181,7 +181,7 @@ def memory_in_rocksdb(folder):
 
 
 @pytest.mark.parametrize("memory", [memory_in_redis, memory_in_rocksdb])
-def test_with_a_memory_the_head_comes_back_and_nobody_notices(memory, tmp_path):
+def test_head_with_a_memory_comes_back_unnoticed(memory, tmp_path):
     with memory(tmp_path) as environment, three_with(tmp_path, head_environment=environment) as (machines, commands):
         nodes = commands.until_registered()
         first = run_load(commands, lambda: machines.kill_machine(HEAD))

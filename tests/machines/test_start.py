@@ -6,7 +6,7 @@ import os
 import pytest
 
 import eagleray
-from eagleray.actors.supervision import running_nodes
+from eagleray.actors.cluster.supervision import running_nodes
 from eagleray.errors import CannotStart
 from tests.support.cli_processes import FEWER
 from tests.support.clusters import check, until_back, until_running
@@ -118,6 +118,6 @@ def test_command_starts_a_cluster_on_three_machines(machines, tmp_path, monkeypa
         machines.run("typed", "status")
 
 
-def test_what_cannot_be_is_said_before_anything_starts(machines, tmp_path):
+def test_impossible_options_are_refused_before_anything_starts(machines, tmp_path):
     with pytest.raises(CannotStart, match="4 machines were asked for, and Ray has 3 nodes"):
         machines.start_cluster("four", tmp_path, machines=4)

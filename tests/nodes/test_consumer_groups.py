@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS
 from eagleray.broker.hashing import partition_for_name
+from eagleray.broker.metadata.topics import CONSUMER_OFFSETS
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from eagleray.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -20,7 +20,7 @@ from eagleray.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from eagleray.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.support.nodes import COLOCATED, SEPARATE, NodesInProcess
+from eagleray.testing import COLOCATED, SEPARATE, LocalCluster
 from tests.support.wire import WireClient
 
 LAYOUTS = {"separate": SEPARATE, "colocated": COLOCATED}
@@ -107,7 +107,7 @@ class Member:
 
 @asynccontextmanager
 async def running(tmp_path, layout, partitions=4, **settings):
-    async with NodesInProcess(tmp_path, layout, settings) as nodes, asyncio.timeout(60):
+    async with LocalCluster(tmp_path, layout, settings) as nodes, asyncio.timeout(60):
         group = Group(nodes)
         await group.create_topic(partitions)
         yield group
@@ -125,99 +125,84 @@ async def two_members(group):
     return first, second
 
 
-def test_two_members_share_and_commit_and_leave(tmp_path, layout):
-    async def scenario():
-        async with running(tmp_path, layout) as group:
-            first, second = await two_members(group)
-            assert {*first.owned, *second.owned} == {0, 1, 2, 3}
-            assert first.epoch == second.epoch == 2
+async def test_two_members_share_and_commit_and_leave(tmp_path, layout):
+    async with running(tmp_path, layout) as group:
+        first, second = await two_members(group)
+        assert {*first.owned, *second.owned} == {0, 1, 2, 3}
+        assert first.epoch == second.epoch == 2
 
-            assert await group.commit(first, 7) == NONE
-            assert await group.commit(Member(group, "nobody"), 7, epoch=2) == ErrorCode.UNKNOWN_MEMBER_ID
-            assert await group.commit(second, 9, epoch=1) == ErrorCode.STALE_MEMBER_EPOCH
-            assert (await group.fetch("a", 1)).error_code == ErrorCode.STALE_MEMBER_EPOCH
-            assert (await group.fetch("nobody", 2)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-            (topic,) = (await group.fetch("a", 2)).topics
-            assert [(part.partition_index, part.committed_offset) for part in topic.partitions] == [(0, 7)]
+        assert await group.commit(first, 7) == NONE
+        assert await group.commit(Member(group, "nobody"), 7, epoch=2) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert await group.commit(second, 9, epoch=1) == ErrorCode.STALE_MEMBER_EPOCH
+        assert (await group.fetch("a", 1)).error_code == ErrorCode.STALE_MEMBER_EPOCH
+        assert (await group.fetch("nobody", 2)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        (topic,) = (await group.fetch("a", 2)).topics
+        assert [(part.partition_index, part.committed_offset) for part in topic.partitions] == [(0, 7)]
 
-            listed = await group.ask(ListGroupsRequest(("Stable",), ("consumer",)), 5)
-            assert [(found.group_id, found.group_type) for found in listed.groups] == [(GROUP, "consumer")]
-            described = await group.described()
-            assert (described.group_state, described.assignor_name) == ("Stable", "uniform")
-            assert {member.member_id: member.client_id for member in described.members} == {"a": "tests", "b": "tests"}
+        listed = await group.ask(ListGroupsRequest(("Stable",), ("consumer",)), 5)
+        assert [(found.group_id, found.group_type) for found in listed.groups] == [(GROUP, "consumer")]
+        described = await group.described()
+        assert (described.group_state, described.assignor_name) == ("Stable", "uniform")
+        assert {member.member_id: member.client_id for member in described.members} == {"a": "tests", "b": "tests"}
 
-            assert (await second.beat(-1)).member_epoch == -1
-            await first.beat_until(lambda: len(first.owned) == 4)
-
-    asyncio.run(scenario())
+        assert (await second.beat(-1)).member_epoch == -1
+        await first.beat_until(lambda: len(first.owned) == 4)
 
 
-def test_members_are_known_to_a_coordinator_that_is_started_again(tmp_path, layout):
-    async def scenario():
-        async with running(tmp_path, layout) as group:
-            first, second = await two_members(group)
-            before = await group.described()
-            node_id = group.coordinator_id
-            assert node_id != 0, "the controller's node is not restarted here"
-            await group.nodes.stop_node(node_id)
-            await group.nodes.start_node(node_id)
-            await group.nodes.until_registered()
+async def test_members_are_known_to_a_coordinator_that_is_started_again(tmp_path, layout):
+    async with running(tmp_path, layout) as group:
+        first, second = await two_members(group)
+        before = await group.described()
+        node_id = group.coordinator_id
+        assert node_id != 0, "the controller's node is not restarted here"
+        await group.nodes.stop_node(node_id)
+        await group.nodes.start_node(node_id)
+        await group.nodes.until_registered()
 
-            owned = (first.owned, second.owned)
-            for member in (first, second):
-                assert (await member.beat()).error_code == NONE
-            assert await group.described() == before
-            assert (first.owned, second.owned) == owned
-            assert await group.commit(second, 3) == NONE
-
-    asyncio.run(scenario())
+        owned = (first.owned, second.owned)
+        for member in (first, second):
+            assert (await member.beat()).error_code == NONE
+        assert await group.described() == before
+        assert (first.owned, second.owned) == owned
+        assert await group.commit(second, 3) == NONE
 
 
-def test_members_hear_of_new_partitions(tmp_path):
-    async def scenario():
-        async with running(tmp_path, SEPARATE, partitions=1) as group:
-            by_name, by_regex = Member(group, "a"), Member(group, "b", subscribed_topic_regex="or.*s|__.*")
+async def test_members_hear_of_new_partitions(tmp_path):
+    async with running(tmp_path, SEPARATE, partitions=1) as group:
+        by_name, by_regex = Member(group, "a"), Member(group, "b", subscribed_topic_regex="or.*s|__.*")
+        await by_name.beat()
+        await by_regex.beat()
+        assert (by_name.owned, by_regex.owned) == ((0,), ())
+        await group.grow_topic(4)
+        while len(by_name.owned) + len(by_regex.owned) < 4:
             await by_name.beat()
             await by_regex.beat()
-            assert (by_name.owned, by_regex.owned) == ((0,), ())
-            await group.grow_topic(4)
-            while len(by_name.owned) + len(by_regex.owned) < 4:
-                await by_name.beat()
-                await by_regex.beat()
-            assert {*by_name.owned, *by_regex.owned} == {0, 1, 2, 3}
-            answer = await group.ask(MetadataRequest((MetadataRequestTopic(name=TOPIC),)), 12)
-            assert len(answer.topics[0].partitions) == 4
-
-    asyncio.run(scenario())
+        assert {*by_name.owned, *by_regex.owned} == {0, 1, 2, 3}
+        answer = await group.ask(MetadataRequest((MetadataRequestTopic(name=TOPIC),)), 12)
+        assert len(answer.topics[0].partitions) == 4
 
 
-def test_a_member_that_falls_silent_is_given_up_by_the_clock(tmp_path):
-    async def scenario():
-        settings = {
-            "group.consumer.min.heartbeat.interval.ms": "50",
-            "group.consumer.heartbeat.interval.ms": "50",
-            "group.consumer.min.session.timeout.ms": "300",
-            "group.consumer.session.timeout.ms": "300",
-        }
-        async with running(tmp_path, SEPARATE, **settings) as group:
-            silent, member = Member(group, "a"), Member(group, "b")
-            assert (await silent.beat()).heartbeat_interval_ms == 50
-            await member.beat()
-            await member.beat_until(lambda: len(member.owned) == 4)
-            assert (await silent.beat()).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-
-    asyncio.run(scenario())
+async def test_a_member_that_falls_silent_is_given_up_by_the_clock(tmp_path):
+    settings = {
+        "group.consumer.min.heartbeat.interval.ms": "50",
+        "group.consumer.heartbeat.interval.ms": "50",
+        "group.consumer.min.session.timeout.ms": "300",
+        "group.consumer.session.timeout.ms": "300",
+    }
+    async with running(tmp_path, SEPARATE, **settings) as group:
+        silent, member = Member(group, "a"), Member(group, "b")
+        assert (await silent.beat()).heartbeat_interval_ms == 50
+        await member.beat()
+        await member.beat_until(lambda: len(member.owned) == 4)
+        assert (await silent.beat()).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_does_not_coordinate_the_group_says_so(tmp_path):
-    async def scenario():
-        async with running(tmp_path, SEPARATE) as group:
-            async with await WireClient.connect(group.nodes.nodes[5]) as client:
-                request = ConsumerGroupHeartbeatRequest(GROUP, "a", 1)
-                assert (await client.ask(request, 1)).error_code == ErrorCode.NOT_COORDINATOR
-                answer = await client.ask(ConsumerGroupDescribeRequest((GROUP,)), 1)
-                assert answer.groups[0].error_code == ErrorCode.NOT_COORDINATOR
-            missing = await group.described()
-            assert (missing.error_code, missing.group_id) == (ErrorCode.GROUP_ID_NOT_FOUND, GROUP)
-
-    asyncio.run(scenario())
+async def test_node_that_does_not_coordinate_the_group_says_so(tmp_path):
+    async with running(tmp_path, SEPARATE) as group:
+        async with await WireClient.connect(group.nodes.nodes[5]) as client:
+            request = ConsumerGroupHeartbeatRequest(GROUP, "a", 1)
+            assert (await client.ask(request, 1)).error_code == ErrorCode.NOT_COORDINATOR
+            answer = await client.ask(ConsumerGroupDescribeRequest((GROUP,)), 1)
+            assert answer.groups[0].error_code == ErrorCode.NOT_COORDINATOR
+        missing = await group.described()
+        assert (missing.error_code, missing.group_id) == (ErrorCode.GROUP_ID_NOT_FOUND, GROUP)

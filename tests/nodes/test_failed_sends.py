@@ -5,11 +5,9 @@ from itertools import count, takewhile
 
 import pytest
 
-from eagleray.actors.lanes.peers import Lane, Peers
 from eagleray.broker.partitions.leaders import PartitionLeaders
 from eagleray.cli import session
 from eagleray.client.errors import EaglerayError
-from eagleray.client.sync_cluster import SyncCluster
 from tests.support.cli_cluster import NodesOnThread, invoke
 from tests.support.send_scenarios import BLOCKING, ON_LOOP, SCENARIOS, SILENT, Scenario
 
@@ -39,22 +37,9 @@ def nodes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(nodes):
-    peers = []
-
-    def connect():
-        peers.append(Peers(token=nodes.nodes.token, lane=Lane.DIRECT, timeout_s=10))
-        return peers[0]
-
-    cluster = SyncCluster.connect(connect, nodes.nodes.nodes[0].image, name="default")
-    cluster.admin.create_topic(SILENT, partitions=1)
-    yield cluster
-    cluster._thread.run(_close(cluster, peers[0]))
-    cluster.close()
-
-
-async def _close(cluster, peers):
-    await cluster._cluster.close()
-    peers.close()
+    with nodes.blocking_clients() as cluster:
+        cluster.admin.create_topic(SILENT, partitions=1)
+        yield cluster
 
 
 @pytest.fixture
@@ -90,14 +75,15 @@ def test_blocking_producer_commits_all_or_raises_the_first_error(cluster, topic,
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("flavour", ON_LOOP)
-def test_asyncio_producer_commits_all_or_raises_the_first_error(nodes, cluster, topic, flavour, scenario):
-    async def main():
+async def test_asyncio_producer_commits_all_or_raises_the_first_error(nodes, cluster, topic, flavour, scenario):
+    error = None
+    try:
         async with nodes.connected(Named) as connected:
             await ON_LOOP[flavour](connected.cluster, f"{flavour}-{topic}", topic, scenario)
-
-    error = raised_by(asyncio.run, main())
+    except Exception as raised:  # noqa: BLE001 - the table says which it has to be
+        error = raised
     assert_as_told(error, scenario)
-    assert committed(cluster, topic) == scenario.committed
+    assert await asyncio.to_thread(committed, cluster, topic) == scenario.committed
 
 
 @pytest.mark.parametrize(

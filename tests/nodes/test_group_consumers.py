@@ -55,7 +55,7 @@ def numbers(count):
 def members(world, group):
     async def ask():
         runtime = world.cluster.runtime
-        return await runtime.call(runtime.view.group_coordinator(group), 5000, DescribeConsumerGroup, group)
+        return await runtime.peers.call(runtime.view.group_coordinator(group), DescribeConsumerGroup, group)
 
     return world.thread.run(ask()).members
 
@@ -99,7 +99,7 @@ def test_two_consumers_share_the_records(world):
         assert {len(records) for records in found} == {200}
 
 
-def test_what_a_member_leaves_behind_goes_on_where_it_has_committed(world):
+def test_partitions_of_a_member_that_left_go_on_where_it_has_committed(world):
     first, second = world.consumer("orders", group="one"), world.consumer("orders", group="one")
     share(first, second)
     world.fill("orders", 100, 4)
@@ -393,6 +393,6 @@ def expel(world, group, member_id):
 
     async def ask():
         runtime = world.cluster.runtime
-        return await runtime.call(runtime.view.group_coordinator(group), 5000, ConsumerHeartbeat, group, member_id, -1)
+        return await runtime.peers.call(runtime.view.group_coordinator(group), ConsumerHeartbeat, group, member_id, -1)
 
     assert world.thread.run(ask()).error_code.name == "NONE"

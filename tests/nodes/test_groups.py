@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS
 from eagleray.broker.groups.classic.events import (
     DescribeGroup,
     Heartbeat,
@@ -18,9 +17,10 @@ from eagleray.broker.groups.classic.events import (
 from eagleray.broker.groups.events import CommitOffsets, FetchOffsets, ListGroups, OffsetToCommit
 from eagleray.broker.hashing import partition_for_name
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.topics import CONSUMER_OFFSETS
 from eagleray.protocol.errors import ErrorCode
+from eagleray.testing import COLOCATED, SEPARATE, LocalCluster
 from tests.support.classic_groups import reads
-from tests.support.nodes import COLOCATED, SEPARATE, NodesInProcess
 
 LAYOUTS = {"separate": SEPARATE, "colocated": COLOCATED}
 GROUP = "billing"
@@ -37,7 +37,7 @@ def layout(request):
 class Coordinator:
     """Whoever coordinates the group, found and asked as a client does it."""
 
-    def __init__(self, nodes: NodesInProcess) -> None:
+    def __init__(self, nodes: LocalCluster) -> None:
         self._nodes = nodes
 
     @property
@@ -73,7 +73,7 @@ class Coordinator:
 
 @asynccontextmanager
 async def running(tmp_path, layout, **settings):
-    async with NodesInProcess(tmp_path, layout, settings) as nodes, asyncio.timeout(60):
+    async with LocalCluster(tmp_path, layout, settings) as nodes, asyncio.timeout(60):
         yield nodes, Coordinator(nodes)
 
 
@@ -90,62 +90,53 @@ async def two_members(coordinator):
     return leader, follower
 
 
-def test_two_members_join_and_sync_and_commit(tmp_path, layout):
-    async def scenario():
-        async with running(tmp_path, layout) as (_, coordinator):
-            leader, follower = await two_members(coordinator)
-            assert leader.leader == follower.leader == leader.member_id
-            assert {member.member_id for member in leader.members} == {leader.member_id, follower.member_id}
-            offsets = (OffsetToCommit(ORDERS, 7),)
-            by_member = (leader.generation, follower.member_id)
-            assert (await coordinator.ask(CommitOffsets, GROUP, offsets, *by_member)).error_code is ErrorCode.NONE
-            refused = await coordinator.ask(CommitOffsets, GROUP, offsets)
-            assert refused.error_code is ErrorCode.UNKNOWN_MEMBER_ID
-            listed = await coordinator.ask(ListGroups, ("Stable",))
-            assert [group.name for group in listed.groups] == [GROUP]
+async def test_two_members_join_and_sync_and_commit(tmp_path, layout):
+    async with running(tmp_path, layout) as (_, coordinator):
+        leader, follower = await two_members(coordinator)
+        assert leader.leader == follower.leader == leader.member_id
+        assert {member.member_id for member in leader.members} == {leader.member_id, follower.member_id}
+        offsets = (OffsetToCommit(ORDERS, 7),)
+        by_member = (leader.generation, follower.member_id)
+        assert (await coordinator.ask(CommitOffsets, GROUP, offsets, *by_member)).error_code is ErrorCode.NONE
+        refused = await coordinator.ask(CommitOffsets, GROUP, offsets)
+        assert refused.error_code is ErrorCode.UNKNOWN_MEMBER_ID
+        listed = await coordinator.ask(ListGroups, ("Stable",))
+        assert [group.name for group in listed.groups] == [GROUP]
 
-            left = await coordinator.ask(LeaveGroup, GROUP, (LeavingMember(follower.member_id),))
-            assert left.members[0].error_code is ErrorCode.NONE
-            assert await coordinator.beat(leader) is ErrorCode.REBALANCE_IN_PROGRESS
-            assert (await coordinator.join(leader.member_id)).generation == leader.generation + 1
-
-    asyncio.run(scenario())
+        left = await coordinator.ask(LeaveGroup, GROUP, (LeavingMember(follower.member_id),))
+        assert left.members[0].error_code is ErrorCode.NONE
+        assert await coordinator.beat(leader) is ErrorCode.REBALANCE_IN_PROGRESS
+        assert (await coordinator.join(leader.member_id)).generation == leader.generation + 1
 
 
-def test_members_are_known_to_a_coordinator_that_is_started_again(tmp_path, layout):
-    async def scenario():
-        async with running(tmp_path, layout) as (nodes, coordinator):
-            leader, follower = await two_members(coordinator)
-            node_id = coordinator.node_id
-            assert node_id != 0, "the controller's node is not restarted here"
-            await nodes.stop_node(node_id)
-            await nodes.start_node(node_id)
-            await nodes.until_registered()
+async def test_members_are_known_to_a_coordinator_that_is_started_again(tmp_path, layout):
+    async with running(tmp_path, layout) as (nodes, coordinator):
+        leader, follower = await two_members(coordinator)
+        node_id = coordinator.node_id
+        assert node_id != 0, "the controller's node is not restarted here"
+        await nodes.stop_node(node_id)
+        await nodes.start_node(node_id)
+        await nodes.until_registered()
 
-            assert await coordinator.beat(leader) is ErrorCode.NONE
-            described = await coordinator.ask(DescribeGroup, GROUP)
-            assert described.state == "Stable"
-            assert {member.member_id: member.assignment for member in described.members} == {
-                leader.member_id: b"even",
-                follower.member_id: b"odd",
-            }
-            assert (await coordinator.sync(follower)).assignment == b"odd"
-
-    asyncio.run(scenario())
+        assert await coordinator.beat(leader) is ErrorCode.NONE
+        described = await coordinator.ask(DescribeGroup, GROUP)
+        assert described.state == "Stable"
+        assert {member.member_id: member.assignment for member in described.members} == {
+            leader.member_id: b"even",
+            follower.member_id: b"odd",
+        }
+        assert (await coordinator.sync(follower)).assignment == b"odd"
 
 
-def test_a_member_that_falls_silent_is_given_up_by_the_clock(tmp_path):
-    async def scenario():
-        settings = {"group.min.session.timeout.ms": "100"}
-        async with running(tmp_path, SEPARATE, **settings) as (_, coordinator):
-            joined = await coordinator.ask(
-                JoinGroup, GROUP, "", "consumer", reads("orders"), 300, 1000, None, "c", "/h", False
-            )
-            assert joined.error_code is ErrorCode.NONE
-            while (await coordinator.ask(DescribeGroup, GROUP)).members:
-                await asyncio.sleep(0.05)
-            assert await coordinator.beat(joined) is ErrorCode.UNKNOWN_MEMBER_ID
-            fetched = await coordinator.ask(FetchOffsets, GROUP)
-            assert fetched.error_code is ErrorCode.NONE
-
-    asyncio.run(scenario())
+async def test_a_member_that_falls_silent_is_given_up_by_the_clock(tmp_path):
+    settings = {"group.min.session.timeout.ms": "100"}
+    async with running(tmp_path, SEPARATE, **settings) as (_, coordinator):
+        joined = await coordinator.ask(
+            JoinGroup, GROUP, "", "consumer", reads("orders"), 300, 1000, None, "c", "/h", False
+        )
+        assert joined.error_code is ErrorCode.NONE
+        while (await coordinator.ask(DescribeGroup, GROUP)).members:
+            await asyncio.sleep(0.05)
+        assert await coordinator.beat(joined) is ErrorCode.UNKNOWN_MEMBER_ID
+        fetched = await coordinator.ask(FetchOffsets, GROUP)
+        assert fetched.error_code is ErrorCode.NONE

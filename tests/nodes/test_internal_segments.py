@@ -5,9 +5,7 @@ import asyncio
 import pytest
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.client.cluster import AsyncCluster
-from eagleray.client.runtime import ClientRuntime
-from tests.support.nodes import COLOCATED, NodesInProcess
+from eagleray.testing import COLOCATED, LocalCluster
 
 FEW = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
 TIMES = 40
@@ -19,8 +17,8 @@ def segments(folder, topic):
 
 async def _fill(folder, settings):
     """Write so many transactions that each commit an offset."""
-    async with NodesInProcess(folder, COLOCATED, {**FEW, **settings}) as nodes:
-        cluster = AsyncCluster(ClientRuntime(nodes.peers, nodes.nodes[0].image, cluster="test"))
+    async with LocalCluster(folder, COLOCATED, {**FEW, **settings}) as nodes:
+        cluster = nodes.connect()
         await cluster.admin.create_topic("orders", partitions=1)
         async with cluster.producer(transactional_id="billing") as producer, asyncio.timeout(60):
             for number in range(TIMES):
@@ -37,7 +35,7 @@ async def _fill(folder, settings):
         ("offsets.topic.segment.bytes", "__consumer_offsets", "__transaction_state"),
     ],
 )
-def test_segments_of_an_internal_topic_are_as_large_as_its_setting_says(tmp_path, setting, topic, other):
-    asyncio.run(_fill(tmp_path, {setting: "1024"}))
+async def test_segments_of_an_internal_topic_are_as_large_as_its_setting_says(tmp_path, setting, topic, other):
+    await _fill(tmp_path, {setting: "1024"})
     assert segments(tmp_path, topic) > 1
     assert segments(tmp_path, other) == 1

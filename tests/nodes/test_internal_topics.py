@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from eagleray.broker.partitions.events import DescribePartition
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages import (
@@ -20,8 +20,8 @@ from eagleray.protocol.messages import (
     txn_offset_commit,
 )
 from eagleray.protocol.records import split_batches
+from eagleray.testing import COLOCATED, SEPARATE
 from tests.nodes.test_wire import running
-from tests.support.nodes import COLOCATED, SEPARATE
 
 NONE = ErrorCode.NONE
 FEW = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2"}
@@ -71,90 +71,78 @@ async def producers_of(wire, node_id, topic, number):
     return found
 
 
-def test_every_internal_partition_answers_where_metadata_say_it_is_led(tmp_path, layout):
-    async def main():
-        async with running(tmp_path, layout, FEW) as (_, wire):
-            await wire.topic("orders")
-            await commit(wire, "billing")
-            for topic, number, node_id in await led(wire):
-                assert (await producers_of(wire, node_id, topic, number)).error_code == NONE
-                code, start = await list_offset(wire, node_id, topic, number, -2)
-                assert (code, start) == (NONE, 0)
-                code, end = await list_offset(wire, node_id, topic, number, -1)
-                assert code == NONE
-                found = await read(wire, node_id, topic, number, end)
-                assert (found.error_code, found.high_watermark, found.records or b"") == (NONE, end, b"")
-                beyond = await read(wire, node_id, topic, number, end + 1)
-                assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-                epoch = offset_for_leader_epoch.OffsetForLeaderTopic(
-                    topic, (offset_for_leader_epoch.OffsetForLeaderPartition(number, -1, 0),)
-                )
-                request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=(epoch,))
-                (ended,) = (await wire.ask(node_id, request, 4)).topics[0].partitions
-                assert ended.error_code == NONE
-                deletion = delete_records.DeleteRecordsTopic(topic, (delete_records.DeleteRecordsPartition(number, 0),))
-                answer = await wire.ask(node_id, delete_records.DeleteRecordsRequest((deletion,), 1000), 2)
-                assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-
-    asyncio.run(main())
+async def test_every_internal_partition_answers_where_metadata_say_it_is_led(tmp_path, layout):
+    async with running(tmp_path, layout, FEW) as (_, wire):
+        await wire.topic("orders")
+        await commit(wire, "billing")
+        for topic, number, node_id in await led(wire):
+            assert (await producers_of(wire, node_id, topic, number)).error_code == NONE
+            code, start = await list_offset(wire, node_id, topic, number, -2)
+            assert (code, start) == (NONE, 0)
+            code, end = await list_offset(wire, node_id, topic, number, -1)
+            assert code == NONE
+            found = await read(wire, node_id, topic, number, end)
+            assert (found.error_code, found.high_watermark, found.records or b"") == (NONE, end, b"")
+            beyond = await read(wire, node_id, topic, number, end + 1)
+            assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            epoch = offset_for_leader_epoch.OffsetForLeaderTopic(
+                topic, (offset_for_leader_epoch.OffsetForLeaderPartition(number, -1, 0),)
+            )
+            request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=(epoch,))
+            (ended,) = (await wire.ask(node_id, request, 4)).topics[0].partitions
+            assert ended.error_code == NONE
+            deletion = delete_records.DeleteRecordsTopic(topic, (delete_records.DeleteRecordsPartition(number, 0),))
+            answer = await wire.ask(node_id, delete_records.DeleteRecordsRequest((deletion,), 1000), 2)
+            assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_node_that_does_not_lead_an_internal_partition_says_so(tmp_path):
-    async def main():
-        async with running(tmp_path, COLOCATED, FEW) as (_, wire):
-            topic, number, node_id = (await led(wire))[0]
-            other = next(each for each in COLOCATED if each != node_id)
-            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            assert (await producers_of(wire, other, topic, number)).error_code == code
-            assert (await list_offset(wire, other, topic, number, -1))[0] == code
-            assert (await read(wire, other, topic, number, 0)).error_code == code
-            unknown = await producers_of(wire, node_id, topic, 9)
-            assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    asyncio.run(main())
+async def test_node_that_does_not_lead_an_internal_partition_says_so(tmp_path):
+    async with running(tmp_path, COLOCATED, FEW) as (_, wire):
+        topic, number, node_id = (await led(wire))[0]
+        other = next(each for each in COLOCATED if each != node_id)
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await producers_of(wire, other, topic, number)).error_code == code
+        assert (await list_offset(wire, other, topic, number, -1))[0] == code
+        assert (await read(wire, other, topic, number, 0)).error_code == code
+        unknown = await producers_of(wire, node_id, topic, 9)
+        assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_committed_offsets_are_read_as_records(tmp_path, layout):
-    async def main():
-        async with running(tmp_path, layout, FEW) as (_, wire):
-            await wire.topic("orders")
-            await commit(wire, "billing")
-            ends = {}
-            for topic, number, node_id in await led(wire):
-                _, ends[topic, number, node_id] = await list_offset(wire, node_id, topic, number, -1)
-            ((topic, number, node_id),) = [place for place, end in ends.items() if end]
-            assert topic == CONSUMER_OFFSETS
-            found = await read(wire, node_id, topic, number, 0)
-            (batch,) = split_batches(found.records)
-            assert b"billing" in next(iter(batch.records())).key
-            # One that waits is answered when its time is up, and sees what has come meanwhile.
-            waiting = asyncio.create_task(read(wire, node_id, topic, number, 1, max_wait_ms=100))
-            assert (await waiting).error_code == NONE
-            dirs = await wire.ask(node_id, describe_log_dirs.DescribeLogDirsRequest(None), 4)
-            sizes = {
-                (each.name, partition.partition_index): partition.partition_size
-                for each in dirs.results[0].topics
-                for partition in each.partitions
-            }
-            assert sizes[topic, number] > 0
-
-    asyncio.run(main())
+async def test_committed_offsets_are_read_as_records(tmp_path, layout):
+    async with running(tmp_path, layout, FEW) as (_, wire):
+        await wire.topic("orders")
+        await commit(wire, "billing")
+        ends = {}
+        for topic, number, node_id in await led(wire):
+            _, ends[topic, number, node_id] = await list_offset(wire, node_id, topic, number, -1)
+        ((topic, number, node_id),) = [place for place, end in ends.items() if end]
+        assert topic == CONSUMER_OFFSETS
+        found = await read(wire, node_id, topic, number, 0)
+        (batch,) = split_batches(found.records)
+        assert b"billing" in next(iter(batch.records())).key
+        # One that waits is answered when its time is up, and sees what has come meanwhile.
+        waiting = asyncio.create_task(read(wire, node_id, topic, number, 1, max_wait_ms=100))
+        assert (await waiting).error_code == NONE
+        dirs = await wire.ask(node_id, describe_log_dirs.DescribeLogDirsRequest(None), 4)
+        sizes = {
+            (each.name, partition.partition_index): partition.partition_size
+            for each in dirs.results[0].topics
+            for partition in each.partitions
+        }
+        assert sizes[topic, number] > 0
 
 
-def test_offsets_in_a_transaction_show_their_producer(tmp_path):
-    async def main():
-        async with running(tmp_path, SEPARATE, FEW) as (_, wire):
-            await wire.topic("orders")
-            producer = await wire.init("billing-1")
-            await commit_in_transaction(wire, producer)
-            open_since = [
-                (state.producer_id, state.current_txn_start_offset)
-                for topic, number, node_id in await led(wire)
-                for state in (await producers_of(wire, node_id, topic, number)).active_producers
-            ]
-            assert open_since == [(producer.producer_id, 0)]
-
-    asyncio.run(main())
+async def test_offsets_in_a_transaction_show_their_producer(tmp_path):
+    async with running(tmp_path, SEPARATE, FEW) as (_, wire):
+        await wire.topic("orders")
+        producer = await wire.init("billing-1")
+        await commit_in_transaction(wire, producer)
+        open_since = [
+            (state.producer_id, state.current_txn_start_offset)
+            for topic, number, node_id in await led(wire)
+            for state in (await producers_of(wire, node_id, topic, number)).active_producers
+        ]
+        assert open_since == [(producer.producer_id, 0)]
 
 
 async def commit_in_transaction(wire, producer):
@@ -168,11 +156,8 @@ async def commit_in_transaction(wire, producer):
     assert answer.topics[0].partitions[0].error_code == NONE
 
 
-def test_handles_describe_internal_partitions(tmp_path, layout):
-    async def main():
-        async with running(tmp_path, layout, FEW) as (nodes, wire):
-            for topic, number, node_id in await led(wire):
-                reply = await nodes.peers.call(node_id, DescribePartition, TopicPartition(topic, number))
-                assert (reply.error_code, reply.log_start_offset) == (NONE, 0)
-
-    asyncio.run(main())
+async def test_handles_describe_internal_partitions(tmp_path, layout):
+    async with running(tmp_path, layout, FEW) as (nodes, wire):
+        for topic, number, node_id in await led(wire):
+            reply = await nodes.peers.call(node_id, DescribePartition, TopicPartition(topic, number))
+            assert (reply.error_code, reply.log_start_offset) == (NONE, 0)

@@ -2,11 +2,11 @@
 
 from eagleray.broker.controller.events import RegisterNode
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import LogDamaged
 from tests.nodes.test_replication import (
     MACHINES,
     ORDERS,
     end_offsets,
-    run,
     state_of,
     until,
     until_in_sync,
@@ -30,10 +30,10 @@ def watched(nodes):
     seen = {ORDERS: [], OTHERS: []}
     node, take = nodes.nodes[0], nodes.nodes[0]._take
 
-    def taking(image):
+    def taking(image, **named):
         for partition, states in seen.items():
             states.append({*image.find(partition).isr})
-        take(image)
+        take(image, **named)
 
     node._take = taking
     return seen
@@ -51,46 +51,40 @@ async def until_well(nodes):
         await until(lambda partition=partition: len({*end_offsets(nodes, partition)}) == 1, "the logs are equal")
 
 
-def test_a_log_that_fails_costs_its_node_that_partition_alone(tmp_path):
-    async def scenario(nodes, cluster):
-        await create(cluster, nodes)
-        await write(cluster, *(b"%d" % number for number in range(10)))
-        node, seen = follower_of_both(nodes), watched(nodes)
-        life = node.incarnation
-        node.replicas.logs[ORDERS]._availability.end()
-        node.replicas.failed(ORDERS)
-        await until(lambda: node.incarnation > life and node.is_registered, "it has begun another life")
-        await until_well(nodes)
+async def test_a_log_that_fails_costs_its_node_that_partition_alone(nodes, cluster):
+    await create(cluster, nodes)
+    await write(cluster, *(b"%d" % number for number in range(10)))
+    node, seen = follower_of_both(nodes), watched(nodes)
+    incarnation = node.incarnation
+    node.replica_manager.logs[ORDERS]._availability.end()
+    node.replica_manager.failed(ORDERS)
+    await until(lambda: node.incarnation > incarnation and node.is_registered, "it has started another incarnation")
+    await until_well(nodes)
 
-        assert IN_SYNC - {node.spec.node_id} in seen[ORDERS]
-        assert all(in_sync == IN_SYNC for in_sync in seen[OTHERS])
-        assert len(await values(cluster)) == 10
-
-    run(tmp_path, scenario)
+    assert IN_SYNC - {node.spec.node_id} in seen[ORDERS]
+    assert all(in_sync == IN_SYNC for in_sync in seen[OTHERS])
+    assert len(await values(cluster)) == 10
 
 
-def test_what_is_damaged_while_its_node_registers_is_told_by_the_next_life(tmp_path):
-    async def scenario(nodes, cluster):
-        await create(cluster, nodes)
-        await write(cluster, *(b"%d" % number for number in range(10)))
-        node, seen = follower_of_both(nodes), watched(nodes)
-        ask, told = node.controller.call, []
+async def test_log_damaged_while_its_node_registers_is_reported_by_the_next_incarnation(nodes, cluster):
+    await create(cluster, nodes)
+    await write(cluster, *(b"%d" % number for number in range(10)))
+    node, seen = follower_of_both(nodes), watched(nodes)
+    ask, told = node.controller.call, []
 
-        async def asking(kind, *fields, **more):
-            if kind is RegisterNode:
-                told.append(fields[1])
-                if len(told) == 1:
-                    node.replicas.damaged(ORDERS)
-            return await ask(kind, *fields, **more)
+    async def asking(kind, *fields, **more):
+        if kind is RegisterNode:
+            told.append(fields[1])
+            if len(told) == 1:
+                node.replica_manager.damaged(ORDERS, LogDamaged("a bit has changed"))
+        return await ask(kind, *fields, **more)
 
-        node.controller.call = asking
-        node.begin_life()
-        await until(lambda: len(told) == 2 and node.is_registered, "it has begun two more lives")
-        await until_well(nodes)
+    node.controller.call = asking
+    node.start_incarnation()
+    await until(lambda: len(told) == 2 and node.is_registered, "it has begun two more incarnations")
+    await until_well(nodes)
 
-        assert [loss.lost for loss in told] == [(), (ORDERS,)]
-        assert IN_SYNC - {node.spec.node_id} in seen[ORDERS]
-        assert all(in_sync == IN_SYNC for in_sync in seen[OTHERS])
-        assert len(await values(cluster)) == 10
-
-    run(tmp_path, scenario)
+    assert [loss.lost for loss in told] == [(), (ORDERS,)]
+    assert IN_SYNC - {node.spec.node_id} in seen[ORDERS]
+    assert all(in_sync == IN_SYNC for in_sync in seen[OTHERS])
+    assert len(await values(cluster)) == 10

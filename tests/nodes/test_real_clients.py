@@ -10,7 +10,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaPythonPartition
 
-from tests.support.nodes import COLOCATED, SEPARATE, NodesInProcess
+from eagleray.testing import COLOCATED, SEPARATE, LocalCluster
 
 LAYOUTS = {"separate": SEPARATE, "colocated": COLOCATED}
 TIMEOUT_S = 90
@@ -23,7 +23,7 @@ def layout(request):
 
 @asynccontextmanager
 async def serving(tmp_path, layout, settings=None):
-    async with NodesInProcess(tmp_path, layout, {"num.partitions": "3"} | (settings or {})) as nodes:
+    async with LocalCluster(tmp_path, layout, {"num.partitions": "3"} | (settings or {})) as nodes:
         yield f"127.0.0.1:{nodes.nodes[max(nodes.nodes)].port}"
 
 
@@ -186,28 +186,25 @@ def test_kafka_python_produces_in_transactions_and_reads_them(tmp_path, layout):
     run(tmp_path, layout, client)
 
 
-def test_aiokafka_produces_in_transactions_and_reads_them(tmp_path, layout):
-    async def scenario():
-        async with serving(tmp_path, layout) as bootstrap:
-            producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="checkout")
-            await producer.start()
-            for number in range(4):
-                await producer.begin_transaction()
-                await producer.send_and_wait("orders", b"%d" % number, partition=0)
-                if number % 2:
-                    await producer.abort_transaction()
-                else:
-                    await producer.send_offsets_to_transaction({aiokafka.TopicPartition("orders", 1): number}, "job")
-                    await producer.commit_transaction()
-            await producer.stop()
-            consumer = aiokafka.AIOKafkaConsumer(
-                bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
-            )
-            await consumer.start()
-            consumer.assign([aiokafka.TopicPartition("orders", 0)])
-            async with asyncio.timeout(TIMEOUT_S):
-                found = [(await consumer.getone()).value for _ in range(2)]
-            await consumer.stop()
-            assert found == [b"0", b"2"]
-
-    asyncio.run(scenario())
+async def test_aiokafka_produces_in_transactions_and_reads_them(tmp_path, layout):
+    async with serving(tmp_path, layout) as bootstrap:
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="checkout")
+        await producer.start()
+        for number in range(4):
+            await producer.begin_transaction()
+            await producer.send_and_wait("orders", b"%d" % number, partition=0)
+            if number % 2:
+                await producer.abort_transaction()
+            else:
+                await producer.send_offsets_to_transaction({aiokafka.TopicPartition("orders", 1): number}, "job")
+                await producer.commit_transaction()
+        await producer.stop()
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        consumer.assign([aiokafka.TopicPartition("orders", 0)])
+        async with asyncio.timeout(TIMEOUT_S):
+            found = [(await consumer.getone()).value for _ in range(2)]
+        await consumer.stop()
+        assert found == [b"0", b"2"]

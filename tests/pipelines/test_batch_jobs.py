@@ -11,7 +11,7 @@ from tests.support.spark import rows_of, write
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def test_what_was_written_is_read_back(spark, topic):
+def test_written_rows_are_read_back(spark, topic):
     frame = spark.range(5000).selectExpr("cast(id as string) key", "concat('value-', id) value")
     write(frame, topic)
 

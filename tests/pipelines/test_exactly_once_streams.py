@@ -1,5 +1,7 @@
 """Micro-batches that fail, are run again, or come too late: the output has each record once."""
 
+import json
+import shutil
 from collections import Counter
 
 import pytest
@@ -116,3 +118,55 @@ def test_a_driver_that_comes_too_late_changes_nothing(spark, cluster, source, ta
     writer.abort([], 0)
     assert values_in(cluster, target, isolation="read_uncommitted") == before
     assert open_transactions(cluster) == []
+
+
+def test_a_checkpoint_that_was_set_back_stops_the_query(spark, cluster, source, target, tmp_path):
+    """Its batches were committed, and others came after them; only the option has them written once more."""
+    checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
+    copy = Copy(spark, checkpoint, target, {"subscribe": source})
+    copy.run()
+    shutil.copytree(checkpoint, backup)
+    for value in ("first", "second"):
+        produce(cluster, source, [value], partition=0)
+        copy.run()
+    shutil.rmtree(checkpoint)
+    shutil.copytree(backup, checkpoint)
+    with pytest.raises(StreamingQueryException, match=r"Batch 1 comes after batch 2 .* the checkpoint was set back"):
+        copy.run()
+    before = Counter([*numbered(0, 20), "first", "second"])
+    assert values_in(cluster, target) == before
+    assert open_transactions(cluster) == []
+
+    follows = Copy(spark, checkpoint, target, {"subscribe": source}, {"failOnCheckpointMismatch": "false"})
+    follows.run()
+    produce(cluster, source, ["third"], partition=0)
+    assert copy.run() == [1]
+    assert values_in(cluster, target) == before + Counter(["first", "second", "third"])
+
+
+def test_a_batch_that_could_have_been_forgotten_stops_the_query(spark, cluster, source, target, tmp_path):
+    """By another prefix the cluster knows nothing of the query, as it does a week after the last batch."""
+    Copy(spark, tmp_path, target, {"subscribe": source}).run()
+    assert forget_last_commit(tmp_path) == 0
+    plan_long_ago(tmp_path, 0)
+    unknown = {"transactionalIdPrefix": fresh("prefix")}
+    with pytest.raises(StreamingQueryException, match=r"batch 0 was planned .* may have been committed and forgotten"):
+        Copy(spark, tmp_path, target, {"subscribe": source}, unknown).run()
+    assert values_in(cluster, target) == Counter(numbered(0, 20))
+    assert open_transactions(cluster) == []
+
+    follows = Copy(spark, tmp_path, target, {"subscribe": source}, unknown | {"failOnCheckpointMismatch": "false"})
+    follows.run()
+    produce(cluster, source, ["next"], partition=0)
+    assert Copy(spark, tmp_path, target, {"subscribe": source}, unknown).run() == [1]
+    assert values_in(cluster, target) == Counter([*numbered(0, 20), *numbered(0, 20), "next"])
+
+
+def plan_long_ago(checkpoint, batch_id):
+    """Make a batch one that Spark has planned in 2020."""
+    planned = checkpoint / "offsets" / str(batch_id)
+    version, about, *sources = planned.read_text().splitlines()
+    planned.write_text(
+        "\n".join([version, json.dumps(json.loads(about) | {"batchTimestampMs": 1577836800000}), *sources])
+    )
+    (checkpoint / "offsets" / f".{batch_id}.crc").unlink(missing_ok=True)

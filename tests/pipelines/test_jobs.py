@@ -5,11 +5,12 @@ import json
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from eagleray.pipelines.committed_reads import committed_records
 from eagleray.pipelines.datasets import ORDER_DDL, expected_totals
 from eagleray.pipelines.datasets.producing import produce
 from eagleray.pipelines.datasets.spark import rows_frame, write_dataset
 from eagleray.pipelines.examples import EXAMPLES, example
-from eagleray.pipelines.examples.stage import Stage, committed, values
+from eagleray.pipelines.examples.stage import Stage, values
 from eagleray.pipelines.jobs import Pipeline, Sink, Source, check_plan, pipeline_of, read_job, run_pipeline
 from eagleray.pipelines.sink.schema import SchemaError
 from eagleray.pipelines.spark_errors import cause_of
@@ -67,7 +68,7 @@ def test_job_file_writes_each_row_once_however_often_it_is_run(cluster, spark, t
     assert sorted(row["order_id"] for row in written) == list(range(1, 1_001))
     assert sum(row["doubled"] for row in written) == 2 * totals.amount_cents
     assert set(written[0]) == {"order_id", "country", "tier", "doubled", "offset"}
-    assert all(int(record.key) == json.loads(record.value)["order_id"] for record in committed(cluster, sink))
+    assert all(int(record.key) == json.loads(record.value)["order_id"] for record in committed_records(cluster, sink))
 
 
 def test_value_that_is_not_what_the_schema_says_ends_the_pipeline(cluster, spark, topic, sink, tmp_path):
@@ -82,7 +83,7 @@ def test_value_that_is_not_what_the_schema_says_ends_the_pipeline(cluster, spark
     with pytest.raises(StreamingQueryException) as raised:
         run_pipeline(spark, pipeline)
     assert "MALFORMED_RECORD_IN_PARSING" in cause_of(str(raised.value))
-    assert list(committed(cluster, sink)) == []
+    assert list(committed_records(cluster, sink)) == []
 
 
 def test_plan_whose_value_cannot_be_written_is_refused_before_it_is_run(spark, topic, sink, tmp_path):

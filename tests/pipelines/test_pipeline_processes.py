@@ -116,7 +116,7 @@ def test_job_is_checked_without_a_cluster(idle, tmp_path):
     assert "Start one with `eagleray start" in str(nowhere.stderr)
 
 
-def test_what_is_wrong_with_a_job_is_said_in_one_line(machine, tmp_path):
+def test_error_in_a_job_is_told_in_one_line(machine, tmp_path):
     jobs = Jobs(machine, tmp_path)
     machine.run("topic", "create", "payments")
     machine.run("topic", "create", "cents")

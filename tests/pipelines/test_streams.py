@@ -1,6 +1,7 @@
 """Streaming queries: micro-batches, restarts from a checkpoint, topics that change while nobody looks."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -160,3 +161,39 @@ def test_the_end_of_a_batch_that_ends_early(spark, cluster, topic, target, tmp_p
     until(lambda: values_in(cluster, topic).total() == 2, "the commit is visible")
     copy.run()
     assert values_in(cluster, target) == Counter(["open", "behind"])
+
+
+def test_blocking_transaction_shows_its_query_and_batch(spark, cluster, topic, target, tmp_path):
+    """One task of the second batch has written and another waits, so that the transaction is open."""
+    go_on = str(tmp_path / "go-on")
+    copy = Copy(spark, tmp_path / "checkpoint", target, {"subscribe": topic})
+    produce(cluster, topic, numbered(0, 5), partition=0)
+    copy.run()
+
+    def all_but_the_first_task_wait(batches):
+        import os
+        import time
+
+        from pyspark import TaskContext
+
+        while TaskContext.get().partitionId() and not os.path.exists(go_on):
+            time.sleep(0.05)
+        yield from batches
+
+    for partition in range(2):
+        produce(cluster, topic, numbered(5 * partition + 5, 5 * partition + 10), partition=partition)
+    schema = "key binary, value binary"
+    query = copy.start(lambda frame: frame.mapInArrow(all_but_the_first_task_wait, schema), availableNow=True)
+    try:
+        (found, *_) = until(lambda: cluster.admin.blocking(target), "the transaction of the batch is open")
+        Path(go_on).touch()
+        query.awaitTermination()
+    finally:
+        Path(go_on).touch()
+        query.stop()
+
+    assert found.transactional_id == f"spark-{query.id}"
+    assert (found.origin.spark_query, found.origin.spark_batch) == (query.id, 1)
+    assert found.origin.spark_application == spark.sparkContext.applicationId
+    assert values_in(cluster, target) == Counter(numbered(0, 15))
+    assert cluster.admin.blocking(target) == []

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.support.classic_world import ClassicWorld
+from tests.property.classic_world import ClassicWorld
 
 CLIENTS = st.integers(0, 5)
 PROTOCOLS = st.sampled_from([("a",), ("a",), ("a", "b"), ("b", "a"), ("b",)])
@@ -61,9 +61,13 @@ class ClassicMachine(RuleBasedStateMachine):
     @rule(fails=st.sampled_from([False, False, True]))
     def log_answers(self, fails: bool) -> None:
         if fails:
-            self.world.lose_oldest()
+            self.world.lose_newest()
         else:
             self.world.append()
+
+    @rule(refuses=st.sampled_from([False, False, True]))
+    def log_refuses(self, refuses: bool) -> None:
+        self.world.refuse(refuses=refuses)
 
     # Time and trouble
 

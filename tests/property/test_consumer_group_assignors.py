@@ -104,7 +104,7 @@ def test_uniform_again_is_the_same(members, counts):
 
 
 @given(groups(), topic_sets, partition_counts, st.sampled_from(MEMBERS))
-def test_who_stays_keeps_all_that_it_had_when_another_leaves(members, topic_ids, counts, leaver):
+def test_members_that_stay_keep_all_that_they_had_when_another_leaves(members, topic_ids, counts, leaver):
     same = of_same_topics(members, topic_ids)
     before = assign_uniformly(same, counts)
     left = with_past({name: member for name, member in same.items() if name != leaver}, before)
@@ -113,7 +113,7 @@ def test_who_stays_keeps_all_that_it_had_when_another_leaves(members, topic_ids,
 
 
 @given(groups(), topic_sets, partition_counts)
-def test_who_was_there_gets_nothing_new_when_another_joins(members, topic_ids, counts):
+def test_members_that_were_there_get_nothing_new_when_another_joins(members, topic_ids, counts):
     same = of_same_topics(members, topic_ids)
     before = assign_uniformly(same, counts)
     joined = with_past(same, before) | {"newcomer": Subscriber(topic_ids=topic_ids)}

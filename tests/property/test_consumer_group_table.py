@@ -14,6 +14,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from eagleray.broker.groups.consumer.topics import Topics
 from eagleray.protocol.errors import ErrorCode
 from tests.support.consumer_groups import FENCING, GROUP, Consumer, GroupWorld, topic_id
 
@@ -118,19 +119,18 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.world.topics = {
             name: (topic_id(name, incarnation), count) for name, (incarnation, count) in self.counts.items()
         }
-        self.world.groups.update_topics(self.world.topics)
+        self.world.groups.take_topics(Topics(self.world.topics, 0))
 
     @rule(elapsed_ms=st.integers(0, 30_000))
     def pass_time(self, elapsed_ms: int) -> None:
         self.world.pass_time(elapsed_ms)
 
     @rule(consumer=consumers)
-    def lose_a_decision(self, consumer: Consumer) -> None:
-        """The log fails: nothing has happened, and the member hears nothing."""
+    def log_refuses_a_decision(self, consumer: Consumer) -> None:
+        """The log takes nothing: nothing has happened, and the member hears nothing."""
         group = self.world.groups.groups.get(GROUP)
         before = None if group is None else group.state.copy()
-        decision = self.world.decide(member_id=consumer.member_id, member_epoch=-1)
-        self.world.groups.forget(decision)
+        self.world.decide(member_id=consumer.member_id, member_epoch=-1)
         group = self.world.groups.groups.get(GROUP)
         assert (None if group is None else group.state) == before
 

@@ -36,7 +36,8 @@ class GroupsAtACoordinator(RuleBasedStateMachine):
 
     @rule(group=groups, member=members, epoch=st.integers(0, 4), tells=st.booleans())
     def stay(self, group: str, member: str, epoch: int, tells: bool) -> None:
-        known = self.driver.consumers(group).get(member, epoch)
+        found = _state_of(self.driver.coordinator._context.shards.by_partition[0]).groups.groups.get(group)
+        known = epoch if found is None or member not in found.members else found.members[member].epoch
         self.ask(self.driver.stay, member, known, group=group, owned=() if tells else None)
 
     @rule(group=groups, member=members)
@@ -69,6 +70,10 @@ class GroupsAtACoordinator(RuleBasedStateMachine):
     def tick(self, after_ms: int) -> None:
         self.driver.tick(after_ms)
 
+    @rule(refuses=st.sampled_from([False, False, True]))
+    def log_refuses(self, refuses: bool) -> None:
+        self.driver.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE if refuses else ErrorCode.NONE
+
     @rule(is_lost=st.sampled_from([False, False, True]))
     def answer_of_the_log(self, is_lost: bool) -> None:
         if self.driver.appends:
@@ -96,6 +101,7 @@ class GroupsAtACoordinator(RuleBasedStateMachine):
         assert [request for request in self.asked if request not in self.driver.replies] == []
 
     def teardown(self) -> None:
+        self.driver.refusal = ErrorCode.NONE
         self.driver.settle()
         self.all_are_answered()
         for group in GROUPS:

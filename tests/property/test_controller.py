@@ -1,6 +1,8 @@
-"""The controller against a small model, with lost appends, deaths of the controller, and nodes that come and go."""
+"""The controller against a small model, which resigns and dies with appends under way; nodes come and go."""
 
 from __future__ import annotations
+
+from collections import deque
 
 import msgspec
 from hypothesis import strategies as st
@@ -18,18 +20,18 @@ from eagleray.broker.controller.events import (
     NewTopic,
     NodeRegistered,
     PlanAnswered,
-    PlannedNode,
     PlanNodes,
     RegisterNode,
     StartNodes,
     TopicsAnswered,
 )
-from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
-from eagleray.broker.controller.log_records import encode_changes
-from eagleray.broker.controller.metadata import follow
+from eagleray.broker.controller.metadata_queries import follow
 from eagleray.broker.controller.placement import role_for
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.image import EMPTY_IMAGE, MetadataImage
+from eagleray.broker.metadata.log_records import encode_changes
+from eagleray.broker.metadata.nodes import PlannedNode
+from eagleray.broker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import PLAN, SMALL, ControllerDriver, registration
 
@@ -87,6 +89,8 @@ class ControllerMachine(RuleBasedStateMachine):
         self.driver.holds_appends = True
         self.model = TopicsModel()
         self.unanswered: dict[int, Decidable] = {}
+        self.appended: deque[Decidable] = deque()
+        """The requests whose changes are in the log and not committed, in the order of what the driver holds."""
         self.incarnations = 0
         self.history: dict[int, MetadataImage] = {0: EMPTY_IMAGE}
         self.followers = [EMPTY_IMAGE] * FOLLOWERS
@@ -98,9 +102,10 @@ class ControllerMachine(RuleBasedStateMachine):
     # What is sent, and what comes back
 
     def send(self, kind: type, *fields: object) -> None:
-        request_id = self.driver.next_request_id
-        self.unanswered[request_id] = kind(request_id, *fields)
+        request_id, appends = self.driver.next_request_id, len(self.driver.held)
+        request = self.unanswered[request_id] = kind(request_id, *fields)
         self.driver.send(kind, *fields)
+        self.appended += [request] * (len(self.driver.held) - appends)
         self.take_in()
 
     def take_in(self) -> None:
@@ -132,6 +137,7 @@ class ControllerMachine(RuleBasedStateMachine):
             assert code.is_retriable or self.model.explain(request, code)
         if isinstance(answer, NodeRegistered) and code is ErrorCode.NONE:
             assert answer.image.nodes[request.node.node_id] == request.node
+            assert answer.image == self.history[answer.image.version], "a node sees what is committed"
         if isinstance(answer, PlanAnswered) and code is ErrorCode.NONE:
             self.running = {node.node_id for node in answer.nodes if node.dedicated_to is not None}
             self.is_supervised = True
@@ -181,17 +187,19 @@ class ControllerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.driver.held)
     @rule()
-    def logged(self) -> None:
-        self.driver.log_held()
+    def committed(self) -> None:
+        self.driver.commit_held()
+        self.appended.popleft()
         self.take_in()
 
-    @precondition(lambda self: self.driver.held)
     @rule()
-    def lost(self) -> None:
+    def resigned(self) -> None:
         self.driver.lose_held()
-        assert not self.driver.held
         self.take_in()
-        assert not self.unanswered, "everybody who waited is answered"
+        assert not self.unanswered, "all who waited are answered"
+        assert not self.asking, "and all followers"
+        self.appended.clear()
+        self.is_supervised = False
 
     @rule()
     def time_passes(self) -> None:
@@ -199,11 +207,13 @@ class ControllerMachine(RuleBasedStateMachine):
         assert not self.asking.keys() - self.driver.answers.keys(), "nobody waits beyond the time"
         self.take_in()
 
-    @rule(reaches_the_log=st.booleans())
-    def controller_dies(self, reaches_the_log: bool) -> None:
-        if self.driver.held and reaches_the_log:
-            self.driver.batches.append(encode_changes(self.driver.held.changes))
-            self.model.carry_out(self.unanswered[min(self.unanswered)])
+    @rule(reaching=st.integers(0, 3))
+    def controller_dies(self, reaching: int) -> None:
+        """Of what is under way, so many appends come to be committed."""
+        for append, request in [*zip(self.driver.held, self.appended, strict=True)][:reaching]:
+            self.driver.batches.append(encode_changes(append.changes))
+            self.model.carry_out(request)
+        self.appended.clear()
         self.unanswered.clear()
         self.asking.clear()
         self.driver.restart()
@@ -216,6 +226,8 @@ class ControllerMachine(RuleBasedStateMachine):
     def the_log_is_the_state(self) -> None:
         assert self.driver.replayed() == self.driver.image
         assert self.driver.image.version == max(self.history)
+        held = (change for append in self.driver.held for change in append.changes)
+        assert self.driver.image.apply(held) == self.driver.controller.latest_image
 
     @invariant()
     def topics_are_those_of_the_model(self) -> None:

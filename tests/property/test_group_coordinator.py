@@ -13,8 +13,8 @@ from eagleray.broker.groups.events import (
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.partitions.events import WriteMarkers
 from eagleray.protocol.errors import ErrorCode
+from tests.property.groups_world import GROUPS, GroupWorld
 from tests.support.groups import marker
-from tests.support.groups_world import GROUPS, GroupWorld
 
 PLACES = st.integers(0, 50)
 NAMES = st.sampled_from(GROUPS)
@@ -49,14 +49,14 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(group=NAMES, partitions=PARTITIONS)
     def commit(self, group: str, partitions: list[TopicPartition]) -> None:
-        self.world.request(CommitOffsets, group, self._offsets(partitions))
+        self.world.ask(CommitOffsets, group, self._offsets(partitions))
 
     @rule(group=NAMES, partitions=PARTITIONS, producer=PRODUCERS, version=VERSIONS)
     def commit_in_transaction(
         self, group: str, partitions: list[TopicPartition], producer: ProducerIdentity, version: int
     ) -> None:
         offsets = self._offsets(partitions)
-        self.world.request(CommitTransactionOffsets, group, "t", producer, offsets, -1, "", None, version)
+        self.world.ask(CommitTransactionOffsets, group, "t", producer, offsets, -1, "", None, version)
 
     @rule(
         producers=st.lists(PRODUCERS, min_size=1, max_size=2),
@@ -69,38 +69,38 @@ class GroupMachine(RuleBasedStateMachine):
             marker(producer, commit=commit, version=version, coordinator_epoch=coordinator_epoch)
             for producer in producers
         )
-        self.world.request(WriteMarkers, markers)
+        self.world.ask(WriteMarkers, markers)
 
     @rule(group=NAMES, partitions=PARTITIONS)
     def delete_offsets(self, group: str, partitions: list[TopicPartition]) -> None:
-        self.world.request(DeleteOffsets, group, tuple(partitions))
+        self.world.ask(DeleteOffsets, group, tuple(partitions))
 
     @rule(group=NAMES)
     def delete_group(self, group: str) -> None:
-        self.world.request(DeleteGroup, group)
+        self.world.ask(DeleteGroup, group)
 
     # Whole steps, so that there is something to go wrong
 
     def _current(self, producer_id: int) -> ProducerIdentity:
         """The producer at the epoch that the log has seen last."""
-        entry = self.world.log.log.producers.get(producer_id)
+        entry = self.world.logs[0].producers.get(producer_id)
         return ProducerIdentity(producer_id, 0 if entry is None else entry.epoch)
 
     @rule(group=NAMES, partitions=PARTITIONS)
     def committed(self, group: str, partitions: list[TopicPartition]) -> None:
-        self.world.request(CommitOffsets, group, self._offsets(partitions))
+        self.world.ask(CommitOffsets, group, self._offsets(partitions))
         self.world.settle()
 
     @rule(group=NAMES, partitions=PARTITIONS, producer_id=PRODUCER_IDS)
     def pending(self, group: str, partitions: list[TopicPartition], producer_id: int) -> None:
         offsets = self._offsets(partitions)
-        self.world.request(CommitTransactionOffsets, group, "t", self._current(producer_id), offsets)
+        self.world.ask(CommitTransactionOffsets, group, "t", self._current(producer_id), offsets)
         self.world.settle()
 
     @rule(producer_id=PRODUCER_IDS, commit=st.booleans())
     def decided(self, producer_id: int, commit: bool) -> None:
         last = marker(self._current(producer_id), commit=commit, coordinator_epoch=1)
-        self.world.request(WriteMarkers, (last,))
+        self.world.ask(WriteMarkers, (last,))
         self.world.settle()
 
     @rule(group=NAMES, partitions=PARTITIONS, producer_id=PRODUCER_IDS, restarts=st.booleans())
@@ -117,19 +117,26 @@ class GroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.world.questions)
     @rule(place=PLACES, error_code=st.sampled_from([ErrorCode.NONE] * 3 + [ErrorCode.TRANSACTION_ABORTABLE]))
     def coordinator_answers(self, place: int, error_code: ErrorCode) -> None:
-        self.world.answer_question(place, error_code)
+        self.world.answer(place, error_code)
 
     # The log
 
     @precondition(lambda self: self.world.unwritten)
     @rule()
-    def log_writes(self) -> None:
-        self.world.write()
+    def log_is_replicated(self) -> None:
+        self.world.replicate()
 
-    @precondition(lambda self: self.world.unwritten)
     @rule()
     def log_fails(self) -> None:
-        self.world.lose()
+        self.world.fails_next = True
+
+    @rule()
+    def log_is_loaded_again(self) -> None:
+        self.world.load_again()
+
+    @rule(refusal=st.sampled_from([ErrorCode.NONE, ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE]))
+    def log_refuses(self, refusal: ErrorCode) -> None:
+        self.world.refusal = refusal
 
     @precondition(lambda self: self.world.undelivered)
     @rule(place=PLACES)
@@ -151,17 +158,21 @@ class GroupMachine(RuleBasedStateMachine):
     def topic_is_deleted(self, topic: str) -> None:
         self.world.delete_topic(topic)
 
-    @rule(written=st.integers(0, 4))
-    def crash(self, written: int) -> None:
-        self.world.crash(written)
+    @rule(group=NAMES, require_stable=st.booleans())
+    def fetch(self, group: str, require_stable: bool) -> None:
+        self.world.fetch_offsets(group, require_stable=require_stable)
 
-    @rule(written=st.integers(0, 4), topic=st.none() | st.sampled_from(["orders", "payments"]))
-    def resign_and_lead_again(self, written: int, topic: str | None) -> None:
-        self.world.resign(written)
-        self.world.request(DeleteGroup, GROUPS[0])
+    @rule(kept=st.integers(0, 4))
+    def crash(self, kept: int) -> None:
+        self.world.crash(kept)
+
+    @rule(kept=st.integers(0, 4), topic=st.none() | st.sampled_from(["orders", "payments"]))
+    def resign_and_lead_again(self, kept: int, topic: str | None) -> None:
+        self.world.resign(kept)
+        self.world.ask(DeleteGroup, GROUPS[0])
         if topic is not None:
             self.world.delete_topic(topic)
-        self.world.lead()
+        self.world.lead_again()
 
     @rule()
     def peace(self) -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.property.history_strategies import histories
 from tests.support.history import GroupOffset, History, Outcome, encode_payload
 from tests.support.history_checker import check
-from tests.support.history_strategies import histories
 
 
 def places(records):

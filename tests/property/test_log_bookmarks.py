@@ -35,18 +35,18 @@ workloads = st.builds(
 
 
 @given(configs, st.lists(rounds(workloads, st.none()), min_size=1, max_size=4))
-def test_the_death_of_the_process_loses_nothing(config: LogConfig, lives: list[Round]):
+def test_the_death_of_the_process_loses_nothing(config: LogConfig, incarnations: list[Round]):
     disk = SimulatedDisk()
     driver = LogDriver(disk, config)
-    for each in lives:
+    for each in incarnations:
         crash_and_recover(driver, disk, each)
 
 
 @given(configs, st.lists(rounds(workloads, st.none() | power_losses), min_size=2, max_size=4))
-def test_processes_and_machines_die_in_turn(config: LogConfig, lives: list[Round]):
+def test_processes_and_machines_die_in_turn(config: LogConfig, incarnations: list[Round]):
     disk = SimulatedDisk()
     driver = LogDriver(disk, config)
-    for each in lives:
+    for each in incarnations:
         crash_and_recover(driver, disk, each)
 
 
@@ -127,7 +127,7 @@ def test_an_opening_by_a_bookmark_survives_a_crash_at_every_operation(torn_bytes
 @pytest.mark.parametrize(
     "step", [steps.Truncate(2), steps.Truncate(7), steps.Reopen(), steps.DeleteRecords(100)], ids=repr
 )
-def test_what_follows_a_bookmark_survives_a_crash_at_every_byte(step: steps.Step):
+def test_records_behind_a_bookmark_survive_a_crash_at_every_byte(step: steps.Step):
     driver = prepared()
     driver.take(steps.WriteBookmark())
     driver.take(steps.AdvanceHighWatermark(100))

@@ -30,24 +30,24 @@ from tests.support.simulated_disk import SimulatedDisk
         ),
     ],
 ).via("a log that was closed had forgotten that a decision was not replicated, and a scan had not")
-def test_the_death_of_the_process_loses_nothing_that_was_acknowledged(config: LogConfig, lives: list[Round]):
+def test_the_death_of_the_process_loses_nothing_that_was_acknowledged(config: LogConfig, incarnations: list[Round]):
     disk = SimulatedDisk()
     driver = LogDriver(disk, config)
-    for each in lives:
+    for each in incarnations:
         crash_and_recover(driver, disk, each)
 
 
 @given(log_steps.configs, st.lists(rounds(log_steps.workloads, power_losses), min_size=1, max_size=4))
-def test_a_loss_of_power_loses_nothing_that_was_flushed(config: LogConfig, lives: list[Round]):
+def test_a_loss_of_power_loses_nothing_that_was_flushed(config: LogConfig, incarnations: list[Round]):
     disk = SimulatedDisk()
     driver = LogDriver(disk, config)
-    for each in lives:
+    for each in incarnations:
         crash_and_recover(driver, disk, each)
 
 
 @given(log_steps.configs, st.lists(rounds(log_steps.workloads, st.none() | power_losses), min_size=2, max_size=5))
-def test_processes_and_machines_die_in_turn(config: LogConfig, lives: list[Round]):
+def test_processes_and_machines_die_in_turn(config: LogConfig, incarnations: list[Round]):
     disk = SimulatedDisk()
     driver = LogDriver(disk, config)
-    for each in lives:
+    for each in incarnations:
         crash_and_recover(driver, disk, each)

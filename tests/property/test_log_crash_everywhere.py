@@ -31,7 +31,9 @@ WORKLOAD = (
     ),
     steps.AdvanceHighWatermark(60),
     steps.WriteBookmark(),
+    steps.BeginFlush(),
     steps.EndTransactions((True, False, False)),
+    steps.FinishFlush(),
     steps.Flush(),
     steps.WriteCheckpoint(),
     steps.WriteBookmark(),
@@ -45,8 +47,10 @@ WORKLOAD = (
     steps.Reopen(),
     steps.Append((NewBatch(TRANSACTIONAL[1]),)),
     steps.WriteBookmark(),
+    steps.BeginFlush(),
     steps.Truncate(1),
     steps.EndTransactions((False, True, False), even_empty=True),
+    steps.FinishFlush(),
     steps.AdvanceHighWatermark(100),
     steps.DeleteRecords(70),
     steps.Append((NewBatch(TRANSACTIONAL[2]), NewBatch(IDEMPOTENT, in_new_epoch=True))),
@@ -126,7 +130,7 @@ def test_a_recovery_survives_a_crash_at_every_operation(config: LogConfig, keeps
     """The log was left with a torn batch in the second of its segments, and dies again while that is repaired."""
     disk = SimulatedDisk()
     driver = LogDriver(disk, config)
-    take_all(driver, WORKLOAD[:9])
+    take_all(driver, WORKLOAD[:11])
     torn = Fault(Outcome.KILL, done_bytes=70)
     with disk.injected(torn), pytest.raises(ProcessKilled):
         driver.take(steps.Append((NewBatch(IDEMPOTENT, 1, 40),)))

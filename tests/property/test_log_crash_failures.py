@@ -15,6 +15,7 @@ from tests.support.faults import CHANGES, Fault, Operation, Outcome
 from tests.support.log_checks import check, check_recovered
 from tests.support.log_crashes import PowerLoss, power_losses
 from tests.support.log_driver import LogDriver
+from tests.support.log_history import Entry
 from tests.support.simulated_disk import SimulatedDisk
 
 FAILURES = {
@@ -65,26 +66,42 @@ def attempt(driver: LogDriver, disk: SimulatedDisk, step: steps.Step) -> None:
     except LogWriteFailed:
         event("write failed")
         disk.free_bytes = None
-        refused, driver.history.in_flight = driver.history.in_flight, []
-        driver.history.start_in_flight = driver.history.start_offset
-        driver.rewound()
+        refused = forget_refused(driver)
         check(driver)
         if refused and not refused[0].header.is_control:
-            driver.append(refused)
+            append_again(driver, refused)
     except LogOffline:
         event("offline")
         disk.free_bytes = None
         with pytest.raises(LogOffline):
             driver.log.flush()
-        return
-    check(driver)
+    if driver.log.is_online:
+        check(driver)
+
+
+def forget_refused(driver: LogDriver) -> list[Entry]:
+    """Take what was in flight for refused, and return it."""
+    refused, driver.history.in_flight = driver.history.in_flight, []
+    driver.history.start_in_flight = driver.history.start_offset
+    return refused
+
+
+def append_again(driver: LogDriver, refused: list[Entry]) -> None:
+    """Append what was refused, on a disk that may refuse it again."""
+    try:
+        driver.append(refused)
+    except LogWriteFailed:
+        event("write failed again")
+        forget_refused(driver)
+    except LogOffline:
+        event("offline")
 
 
 @given(log_steps.configs, st.lists(st.tuples(log_steps.workloads, log_steps.writes, troubles), min_size=1, max_size=3))
-def test_a_failure_leaves_nothing_or_takes_the_log_offline(config: LogConfig, lives):
+def test_a_failure_leaves_nothing_or_takes_the_log_offline(config: LogConfig, incarnations):
     disk = SimulatedDisk()
     driver = LogDriver(disk, config)
-    for workload, write, trouble in lives:
+    for workload, write, trouble in incarnations:
         for step in workload:
             driver.take(step)
         disk.keeps_of_failed_flush = trouble.lost_with_flush.keeps()
@@ -95,10 +112,10 @@ def test_a_failure_leaves_nothing_or_takes_the_log_offline(config: LogConfig, li
 
 
 @given(log_steps.configs, st.lists(st.tuples(log_steps.workloads, log_steps.writes, spaces), min_size=1, max_size=3))
-def test_a_full_disk_refuses_and_takes_again_when_there_is_space(config: LogConfig, lives):
+def test_a_full_disk_refuses_and_takes_again_when_there_is_space(config: LogConfig, incarnations):
     disk = SimulatedDisk()
     driver = LogDriver(disk, config)
-    for workload, write, free_bytes in lives:
+    for workload, write, free_bytes in incarnations:
         for step in workload:
             driver.take(step)
         disk.free_bytes = free_bytes

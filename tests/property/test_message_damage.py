@@ -18,11 +18,11 @@ from eagleray.protocol.codec import (
     encode_message,
     encode_request,
     encode_response,
-    interpreter,
 )
 from eagleray.protocol.messages.annotations import Message
 from tests.support.message_samples import samples
 from tests.support.messages import MESSAGES, MESSAGES_AND_VERSIONS, name_of, versions_of
+from tests.unit.protocol import interpreter
 
 # Bytes that mean something in a length, a count, a tag or a varint.
 telling_bytes = st.sampled_from([0x00, 0x01, 0x02, 0x7F, 0x80, 0xFF]) | st.integers(0, 255)

@@ -19,7 +19,6 @@ from eagleray.protocol.codec import (
     encode_response,
     encode_response_buffers,
     encode_versioned,
-    interpreter,
     read_prefix,
 )
 from eagleray.protocol.messages.annotations import Message
@@ -27,6 +26,7 @@ from eagleray.protocol.messages.headers import RequestHeader, ResponseHeader
 from tests.support.message_samples import samples
 from tests.support.message_strategies import integers, messages, texts
 from tests.support.messages import MESSAGES_AND_VERSIONS, STORED, name_of, versions_of
+from tests.unit.protocol import interpreter
 
 every_version = pytest.mark.parametrize(("message", "version"), MESSAGES_AND_VERSIONS, ids=name_of)
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)

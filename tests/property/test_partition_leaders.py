@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.log import Isolation
-from tests.support.leaders_world import PARTITIONS, LeadersWorld
+from tests.property.leaders_world import PARTITIONS, LeadersWorld
 
 PARTITION = st.sampled_from(PARTITIONS)
 NAMES = st.sampled_from(["one", "two"])
@@ -99,6 +99,11 @@ class LeadersMachine(RuleBasedStateMachine):
     def markers_arrive(self, place: int, is_stale: bool) -> None:
         endings = self.world.endings
         self.world.send_markers(endings[-1 - place % min(len(endings), 3)], is_stale=is_stale)
+
+    @precondition(lambda self: self.world.marker_questions)
+    @rule(is_silent=st.sampled_from([False, False, True]))
+    def coordinator_says_what_is_over(self, is_silent: bool) -> None:
+        self.world.tell_last_decisions(is_silent=is_silent)
 
     @rule()
     def new_coordinator(self) -> None:

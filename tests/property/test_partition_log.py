@@ -10,16 +10,15 @@ from eagleray.broker.log import (
     Isolation,
     LogConfig,
     LogSlice,
-    NewMarker,
     PartitionLog,
     Rejection,
     TimestampType,
 )
 from eagleray.protocol.records import Record, RecordBatch, split_batches
+from tests.property.log_model import LogModel
 from tests.support.batches import NOW_MS, data_batch, whole_batches
 from tests.support.consumer import committed_records
-from tests.support.log_model import LogModel
-from tests.support.logs import DIRECTORY, everything
+from tests.support.logs import DIRECTORY, end_marker, everything
 from tests.support.simulated_disk import SimulatedDisk
 
 LEADER_EPOCH = 3
@@ -133,7 +132,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
         self.note_appended(self.log.append(batches, leader_epoch=LEADER_EPOCH, now_ms=self.now_ms))
 
     def end(self, end: End) -> None:
-        markers = [NewMarker(producer_id, 0, end.commit, 0) for producer_id in end.producer_ids]
+        markers = [end_marker(producer_id, 0, end.commit, 0) for producer_id in end.producer_ids]
         self.note_appended(self.log.append_markers(markers, leader_epoch=LEADER_EPOCH, now_ms=self.now_ms))
 
     def note_appended(self, results: list[Appended | Rejection]) -> None:

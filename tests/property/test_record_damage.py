@@ -10,6 +10,7 @@ from eagleray.protocol.errors import ProtocolError
 from eagleray.protocol.records import (
     CompressionType,
     RecordBatch,
+    RecordRules,
     build_batch,
     check_client_batch,
     check_records,
@@ -28,7 +29,7 @@ def use_all_of(batch: RecordBatch) -> None:
     """Ask for everything that can be asked of a batch, as a broker or consumer would."""
     for question in (
         lambda: check_client_batch(batch),
-        lambda: check_records(batch, max_bytes=LIMIT_BYTES),
+        lambda: check_records(batch, RecordRules(max_bytes=LIMIT_BYTES)),
         batch.verify_crc,
         batch.end_transaction_marker,
         lambda: batch.header.compression,

@@ -1,4 +1,4 @@
-"""A controller of three machines: nodes that die and come back, in-sync sets, moves, plans, and lost appends."""
+"""A controller of three machines: nodes that die and come back, in-sync sets, moves, plans, lost appends."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from eagleray.broker.controller.elections import partitions_of
 from eagleray.broker.controller.events import (
-    ChangeIsr,
     CreateTopics,
     DeleteTopics,
-    DrainNodes,
-    ElectLeaders,
     NewTopic,
-    NodeBeat,
-    NodeBeatAnswered,
     NodeRegistered,
-    PartitionMove,
     PlanNodes,
     ProducerIdsReserved,
-    ReassignPartitions,
     RegisterNode,
     ReserveProducerIds,
-    Tick,
 )
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.log_records import encode_changes
-from eagleray.broker.controller.losses import EVERYTHING, NO_LOSS, Loss
-from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.controller.placement import role_for
-from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.controller.replica_events import (
+    ChangeIsr,
+    DrainNodes,
+    ElectLeaders,
+    NodeBeat,
+    NodeBeatAnswered,
+    PartitionMove,
+    ReassignPartitions,
+)
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.log_records import encode_changes
+from eagleray.broker.metadata.losses import EVERYTHING, NO_LOSS, Loss
+from eagleray.broker.metadata.nodes import NO_NODE
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.config import ReplicationConfig
-from eagleray.broker.replication.electing import partitions_of
 from eagleray.broker.replication.events import BrokerHeartbeat, InSyncReplica, ProposeIsr, Resigned
+from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import MACHINES, SMALL, ControllerDriver, plan_of, registration
 
@@ -61,7 +63,7 @@ class ReplicatedController(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.driver = ControllerDriver(CONFIG)
-        self.lives = dict.fromkeys(NODES, 0)
+        self.incarnations = dict.fromkeys(NODES, 0)
         self.given: list[tuple[int, int]] = []
         self.heard_ms: dict[tuple[int, int], int] = {}
         self.resigned: dict[int, set[Resigned]] = {}
@@ -106,9 +108,9 @@ class ReplicatedController(RuleBasedStateMachine):
 
     @rule(node_id=node_ids, is_new=st.booleans(), loss=losses)
     def register(self, node_id: int, is_new: bool, loss: Loss) -> None:
-        self.lives[node_id] += is_new
+        self.incarnations[node_id] += is_new
         node = next(node for node in plan_of() if node.node_id == node_id)
-        self.send(RegisterNode, registration(node, self.lives[node_id]), loss)
+        self.send(RegisterNode, registration(node, self.incarnations[node_id]), loss)
 
     @rule(silent=st.sets(node_ids, max_size=4), elapsed_ms=st.sampled_from([500, 1000, SESSION_MS // 2]))
     def time_passes(self, silent: set[int], elapsed_ms: int) -> None:
@@ -116,7 +118,7 @@ class ReplicatedController(RuleBasedStateMachine):
         self.driver.now_ms += elapsed_ms
         for node_id in NODES:
             if node_id not in silent:
-                self.send(NodeBeat, BrokerHeartbeat(node_id, self.lives[node_id], self.driver.now_ms))
+                self.send(NodeBeat, BrokerHeartbeat(node_id, self.incarnations[node_id], self.driver.now_ms))
         self.driver.tell(Tick())
         self.take_in()
 
@@ -124,7 +126,7 @@ class ReplicatedController(RuleBasedStateMachine):
     def resign(self, node_id: int) -> None:
         resigned = tuple(self.resigned.pop(node_id, ()))
         self.has_resigned.update(resigned)
-        self.send(NodeBeat, BrokerHeartbeat(node_id, self.lives[node_id], self.driver.now_ms, resigned))
+        self.send(NodeBeat, BrokerHeartbeat(node_id, self.incarnations[node_id], self.driver.now_ms, resigned))
 
     @precondition(lambda self: self.driver.image.topics)
     @rule(data=st.data())
@@ -132,7 +134,8 @@ class ReplicatedController(RuleBasedStateMachine):
         partition, state, _ = data.draw(st.sampled_from(list(partitions_of(self.driver.image))))
         others = data.draw(st.sets(st.sampled_from(state.replicas)))
         isr = tuple(
-            InSyncReplica(node_id, self.lives[node_id]) for node_id in sorted({state.leader, *others} - {NO_NODE})
+            InSyncReplica(node_id, self.incarnations[node_id])
+            for node_id in sorted({state.leader, *others} - {NO_NODE})
         )
         self.send(ChangeIsr, ProposeIsr(partition, state.leader, state.leader_epoch, state.partition_epoch, isr))
 
@@ -181,21 +184,23 @@ class ReplicatedController(RuleBasedStateMachine):
 
     @precondition(lambda self: self.driver.held)
     @rule()
-    def logged(self) -> None:
-        self.driver.log_held()
+    def committed(self) -> None:
+        self.driver.commit_held()
         self.take_in()
 
-    @precondition(lambda self: self.driver.held)
     @rule()
-    def lost(self) -> None:
+    def controller_resigns(self) -> None:
         self.driver.lose_held()
         self.take_in()
         assert not self.sent, "every client that waited is answered"
 
-    @rule(reaches_the_log=st.booleans())
-    def controller_dies(self, reaches_the_log: bool) -> None:
-        if self.driver.held and reaches_the_log:
-            self.driver.batches.append(encode_changes(self.driver.held.changes))
+    @rule(reaching=st.integers(0, 3))
+    def controller_dies(self, reaching: int) -> None:
+        """Of what is under way, so many appends come to be committed."""
+        for append in [*self.driver.held][:reaching]:
+            self.driver.batches.append(encode_changes(append.changes))
+            self.driver.restart()
+            self.epochs_never_fall_and_leaders_change_with_them()
         self.sent.clear()
         self.driver.restart()
 
@@ -204,6 +209,8 @@ class ReplicatedController(RuleBasedStateMachine):
     @invariant()
     def the_log_is_the_state(self) -> None:
         assert self.driver.replayed() == self.driver.image
+        held = (change for append in self.driver.held for change in append.changes)
+        assert self.driver.image.apply(held) == self.driver.controller.latest_image
 
     @invariant()
     def every_partition_is_sound(self) -> None:
@@ -238,20 +245,20 @@ class ReplicatedController(RuleBasedStateMachine):
     def may_lose_leader(
         self, before: MetadataImage, partition: TopicPartition, old: PartitionImage, new: PartitionImage
     ) -> bool:
-        """Whether a leader has no lease any more, has resigned, its life has ended, or its machine's lock is taken."""
+        """Whether a leader has no lease any more, has resigned, or its incarnation or its machine's lock is gone."""
         plan = self.driver.image.plan | before.plan
         if old.leader == NO_NODE or (new.leader != NO_NODE and plan[old.leader].machine == plan[new.leader].machine):
             return True
-        life = before.incarnations.get(old.leader)
-        heard_ms = self.heard_ms.get((old.leader, life))
+        incarnation = before.incarnations.get(old.leader)
+        heard_ms = self.heard_ms.get((old.leader, incarnation))
         has_lease = heard_ms is not None and self.driver.now_ms - heard_ms < ReplicationConfig().leader_lease_ms
-        is_over = self.driver.image.incarnations.get(old.leader, life) != life
+        is_over = self.driver.image.incarnations.get(old.leader, incarnation) != incarnation
         return not has_lease or is_over or Resigned(partition, old.leader_epoch) in self.has_resigned
 
     def has_changed_hands(self, before: MetadataImage, old: PartitionImage, new: PartitionImage) -> bool:
         """Whether replicas have lost what they had, or are gone for good: then those in sync may be fewer."""
-        lives = self.driver.image.incarnations
-        lost = {node_id for node_id in old.isr if lives.get(node_id) != before.incarnations.get(node_id)}
+        incarnations = self.driver.image.incarnations
+        lost = {node_id for node_id in old.isr if incarnations.get(node_id) != before.incarnations.get(node_id)}
         return set(old.isr) - lost - set(new.isr) <= set(old.replicas) - set(new.replicas)
 
     @invariant()

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from eagleray.broker.log import Isolation
+from tests.property.replicated_world import ReplicatedWorld, newest
 from tests.support.replicas import CONFIG
-from tests.support.replicated_world import ReplicatedWorld, newest
 
 PLACES = st.integers(0, 10)
 RARELY = st.sampled_from([False, False, False, True])

@@ -60,12 +60,12 @@ def three_passes(
     ),
     st.data(),
 )
-def test_what_is_left_is_what_three_passes_leave(
+def test_records_left_are_those_that_three_passes_leave(
     contents: list[tuple[int, int]], config: LogConfig, data: st.DataObject
 ) -> None:
     log = PartitionLog.open(SimulatedDisk(), DIRECTORY, config, now_ms=CREATED_MS)
     for value_bytes, timestamp_ms in contents:
-        append(log, data_batch(value=b"x" * value_bytes, timestamps_ms=[timestamp_ms]), now_ms=CREATED_MS)
+        append(log, data_batch(keys=[b"k"], value=b"x" * value_bytes, timestamps_ms=[timestamp_ms]), now_ms=CREATED_MS)
     assert base_offsets(log) == list(range(len(contents)))
     log.advance_high_watermark(data.draw(st.integers(0, len(contents))))
     start_offset = log.delete_records(data.draw(st.integers(0, log.high_watermark)))

@@ -4,10 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from eagleray.broker.identities import TopicPartition
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.transactions import log_records
-from eagleray.broker.transactions.branching import Branch, Branching
+from eagleray.broker.transactions.branches.branching import Branch, Branching
 from eagleray.broker.transactions.log_records import NEVER_LOGGED, decode_value, encode_key, encode_value, replay
+from eagleray.broker.transactions.origin import ORIGIN_BYTES
+from eagleray.broker.transactions.preparation import Outcome, Preparation
+from eagleray.broker.transactions.resolver import ResolverKind, ResolverName
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.codec import decode_versioned, encode_versioned
@@ -25,6 +28,18 @@ BRANCHINGS = st.builds(
     tag=TAGS,
     committed_tag=TAGS,
     branches=st.dictionaries(st.integers(0, 2**63 - 1), st.builds(Branch, PARTITIONS, st.booleans()), max_size=5),
+)
+RESOLVERS = st.builds(ResolverName, st.sampled_from(ResolverKind), TEXT, TEXT, TEXT, INT64, INT64, INT64, st.booleans())
+PREPARATIONS = st.builds(
+    Preparation,
+    prepared_ms=INT64,
+    context=st.binary(max_size=80),
+    branches=st.lists(st.integers(0, 2**63 - 1), max_size=5).map(tuple),
+    next_timeout_ms=st.none() | INT32,
+    outcome=st.none() | st.builds(Outcome, INT64, INT16, st.booleans()),
+    resolver=st.none() | RESOLVERS,
+    questions=INT64,
+    asked_ms=INT64,
 )
 
 
@@ -45,6 +60,9 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         updated_ms=draw(INT64),
         client_version=draw(st.integers(0, 2) | INT16),
         branching=draw(st.none() | BRANCHINGS),
+        preparation=draw(st.none() | PREPARATIONS),
+        origin=draw(st.just(b"") | st.binary(max_size=ORIGIN_BYTES + 2)),
+        owner=draw(st.none() | st.builds(ProducerIdentity, INT64, INT16)),
     )
 
 
@@ -65,7 +83,8 @@ def test_everything_comes_back(snapshot: Snapshot):
 def test_kafka_reads_it_and_skips_our_fields(snapshot: Snapshot):
     read = decode_versioned(TransactionLogValue, encode_value(snapshot))
 
-    assert read == decode_versioned(TransactionLogValue, encode_value(replace(snapshot, branching=None)))
+    without_ours = replace(snapshot, branching=None, origin=b"", owner=None)
+    assert read == decode_versioned(TransactionLogValue, encode_value(without_ours))
     assert read.producer_id == snapshot.producer_id
     assert read.transaction_status == snapshot.state
 

@@ -1,7 +1,13 @@
 """Run many simulated worlds, or one again: `python -m tests.simulation --seeds 10000`, `--seed 42`.
 
-`cluster` is whole nodes, with their roles and lanes, on simulated disks, clocks and networks. `--world quorum` runs the
-quorum that keeps the metadata alone: it knows less, is faster, and goes deeper.
+`cluster` is whole nodes, with their roles and lanes, on simulated disks, clocks and networks. `--world prepared` is the
+same with clients that commit in two phases, of which some die and others complete, and `--world pools` with programs
+that take a pool of transactions from each other. `--world branches` has a driver whose workers write into branches,
+some of them late, and `--world tags` one that dies and begins its tags again, with branches for each. `--world
+version-1` has producers of transaction version 1 besides, whose bytes reach the real Kafka server by connections that
+are late. `--world disks` has disks that give back files rotten, lost, cut short, swapped or as they were earlier,
+`--world alone` one machine with such a disk and no others, and `--world metadata` voters that lose their logs.
+`--world quorum` runs the quorum that keeps the metadata alone: it knows less, is faster, and goes deeper.
 """
 
 import argparse
@@ -16,13 +22,31 @@ from contextlib import contextmanager
 from functools import partial
 
 from tests.simulation.cluster.coverage import empty_cells, table
-from tests.simulation.cluster.harness import simulate_cluster
+from tests.simulation.cluster.harness import (
+    simulate_alone,
+    simulate_branches,
+    simulate_cluster,
+    simulate_disks,
+    simulate_lost_metadata,
+    simulate_pools,
+    simulate_prepared,
+    simulate_tags,
+    simulate_version_1,
+)
 from tests.simulation.quorum.quorum_harness import simulate_quorum
 from tests.simulation.schedule import Violation
 
 WORLDS: dict[str, Callable[[int], Counter[str]]] = {
+    "alone": simulate_alone,
+    "branches": simulate_branches,
     "cluster": simulate_cluster,
+    "disks": simulate_disks,
+    "metadata": simulate_lost_metadata,
+    "pools": simulate_pools,
+    "prepared": simulate_prepared,
     "quorum": simulate_quorum,
+    "tags": simulate_tags,
+    "version-1": simulate_version_1,
 }
 
 _SEEDS_AT_ONCE = 4
@@ -63,11 +87,11 @@ def run(arguments: argparse.Namespace) -> int:
     fired: Counter[str] = Counter()
     failed = 0
     seeds = range(arguments.first, arguments.first + arguments.seeds)
-    for seed, (counts, complaint) in zip(seeds, outcomes(arguments.world, seeds, arguments.workers), strict=True):
+    for seed, (counts, failure) in zip(seeds, outcomes(arguments.world, seeds, arguments.workers), strict=True):
         fired += counts
-        if complaint:
+        if failure:
             failed += 1
-            print(f"FAILED {complaint}\n  replay it: {replay_command(seed, arguments.world)}", flush=True)
+            print(f"FAILED {failure}\n  replay it: {replay_command(seed, arguments.world)}", flush=True)
         if (seed + 1 - arguments.first) % _SEEDS_A_LINE == 0:
             print(f"{seed + 1 - arguments.first} seeds, {failed} failed", flush=True)
     print_counts(fired, arguments.world)

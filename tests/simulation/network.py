@@ -38,6 +38,8 @@ class Network:
         self._cut: set[tuple[object, object]] = set()
         self._sent = 0
         self._newest: dict[tuple[object, object], int] = {}
+        self.spared: frozenset[object] = frozenset()
+        """Whose messages are neither repeated nor delayed, though they may get lost."""
         self.dropped: Callable[[object, object, Any], None] = lambda source, target, message: None
         """Told of whatever does not arrive."""
         self.struck: Callable[[str, object], None] = lambda fault, source: None
@@ -48,6 +50,9 @@ class Network:
 
     def cut(self, source: object, target: object) -> None:
         self._cut.add((source, target))
+
+    def is_cut(self, source: object, target: object) -> bool:
+        return (source, target) in self._cut
 
     def heal(self) -> None:
         self._cut.clear()
@@ -64,7 +69,8 @@ class Network:
             self.dropped(source, target, message)
             return
         copies = 1
-        if chance(self.network_faults.duplication):
+        is_spared = source in self.spared
+        if chance(self.network_faults.duplication) and not is_spared:
             copies = 2
             fired["message repeated"] += 1
             self.struck("message repeated", source)
@@ -75,7 +81,7 @@ class Network:
     def _carry(self, source: object, target: object, message: object, number: int) -> None:
         random = self._schedule.chance
         delay_ms = random.randint(1, 4)
-        if self._schedule.happens(self.network_faults.delay):
+        if self._schedule.happens(self.network_faults.delay) and source not in self.spared:
             self._schedule.fired["message delayed"] += 1
             self.struck("message delayed", source)
             delay_ms += random.randint(5, self.network_faults.longest_delay_ms)

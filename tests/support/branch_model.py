@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from eagleray.broker.transactions.branching import Branch
+from eagleray.broker.transactions.branches.branching import Branch
+from eagleray.broker.transactions.branches.tags import is_settled_by
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 
@@ -53,7 +54,7 @@ class BranchModel:
     def _see_tags(self, before: Snapshot | None, after: Snapshot) -> None:
         is_commit = after.state is _State.PREPARE_COMMIT and tag_of(before) is not None
         if is_commit:
-            assert committed_tag_of(before) != tag_of(before), "a tag is committed twice"
+            assert not is_settled_by(tag_of(before), committed_tag_of(before)), "a tag is committed twice"
             assert committed_tag_of(after) == tag_of(before), "the commit forgets its tag"
             self.commits += 1
         else:

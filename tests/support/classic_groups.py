@@ -48,28 +48,28 @@ class ClassicDriver(GroupDriver):
             "client_id": "client",
             "client_host": "/127.0.0.1",
         }
-        return self._request(JoinGroup, group, member_id, **(plausible | fields))
+        return self.request(JoinGroup, group, member_id, **(plausible | fields))
 
     def sync(self, joined: GroupJoined, *, group: str = GROUP, **fields: object) -> int:
         """Ask for an assignment; the leader gives everybody their own name."""
         leads = joined.leader == joined.member_id
         given = [MemberAssignment(member.member_id, f"of {member.member_id}".encode()) for member in joined.members]
         plausible = {"assignments": tuple(given) if leads else ()}
-        return self._request(SyncGroup, group, joined.generation, joined.member_id, **(plausible | fields))
+        return self.request(SyncGroup, group, joined.generation, joined.member_id, **(plausible | fields))
 
     def send_beat(self, joined: GroupJoined, *, group: str = GROUP, **fields: object) -> int:
         plausible = {"generation": joined.generation, "member_id": joined.member_id}
-        return self._request(Heartbeat, group, **(plausible | fields))
+        return self.request(Heartbeat, group, **(plausible | fields))
 
     def beat(self, joined: GroupJoined, **fields: object) -> ErrorCode:
-        return self.error_of(self.send_beat(joined, **fields))
+        return self.answer_to(self.send_beat(joined, **fields)).error_code
 
     def leave(self, *members: LeavingMember | str, group: str = GROUP) -> int:
         leaving = tuple(LeavingMember(member) if isinstance(member, str) else member for member in members)
-        return self._request(LeaveGroup, group, leaving)
+        return self.request(LeaveGroup, group, leaving)
 
     def describe(self, group: str = GROUP) -> GroupDescribed:
-        return self.replies[self._request(DescribeGroup, group)]
+        return self.answer_to(self.request(DescribeGroup, group))
 
     # Whole steps
 
@@ -104,7 +104,7 @@ class ClassicDriver(GroupDriver):
     # What came of it
 
     def joined(self, request_id: int) -> GroupJoined:
-        answer = self.replies[request_id]
+        answer = self.answer_to(request_id)
         assert isinstance(answer, GroupJoined)
         return answer
 

@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import ClassVar
 
 from typer.testing import CliRunner
 
-from eagleray.actors.cluster_credentials import ClusterCredentials
 from eagleray.actors.lanes.peers import Lane, Peers
-from eagleray.broker.controller.image import EMPTY_IMAGE
-from eagleray.broker.controller.nodes import Role
+from eagleray.actors.process.cluster_credentials import ClusterCredentials
+from eagleray.broker.metadata.image import EMPTY_IMAGE
+from eagleray.broker.metadata.nodes import ProcessRole
 from eagleray.broker.partitions.events import Produce, TransactionVerified
 from eagleray.cli.app import app
 from eagleray.cli.session import Session
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.loop_thread import LoopThread
 from eagleray.client.runtime import ClientRuntime
+from eagleray.client.sync_cluster import SyncCluster
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, build_batch
+from eagleray.testing import COLOCATED, LocalCluster
 from tests.support.clusters import DEADLINE_S
-from tests.support.nodes import COLOCATED, NodesInProcess
 
 SETTINGS = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2"}
 
@@ -33,7 +34,7 @@ class NodesOnThread:
 
     def __init__(self, data_dir, layout=COLOCATED, settings=SETTINGS):
         self._thread = LoopThread("nodes")
-        self.nodes = NodesInProcess(data_dir, layout, settings)
+        self.nodes = LocalCluster(data_dir, layout, settings)
         self._thread.run(self.nodes.__aenter__())
 
     def close(self):
@@ -59,17 +60,37 @@ class NodesOnThread:
             await session.cluster.close()
             peers.close()
 
+    @contextmanager
+    def blocking_clients(self):
+        """Blocking clients of the cluster, on a loop of their own."""
+        made = []
+
+        def connect():
+            made.append(Peers(token=self.nodes.token, lane=Lane.DIRECT, timeout_s=10))
+            return made[0]
+
+        async def close():
+            await cluster._cluster.close()
+            made[0].close()
+
+        cluster = SyncCluster.connect(connect, self.nodes.nodes[0].image, name="default")
+        try:
+            yield cluster
+        finally:
+            cluster._thread.run(close())
+            cluster.close()
+
     def leave_hanging(self, partition, producer_id):
         """Open a transaction in a partition behind its coordinator's back, as only a broken cluster does."""
 
         async def leave():
             node = self.nodes.nodes[self.nodes.nodes[0].image.leader_of(partition)]
-            (shell,) = [shell for shell in node._shells if shell.role is Role.LEADER]
+            (role,) = [role for role in node._roles if role.process_role is ProcessRole.LEADER]
             record = NewRecord(b"hanging", timestamp=node.now_ms())
             batch = build_batch(
                 [record], producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
             )
-            leaders, now_ms = shell._leaders, node.now_ms()
+            leaders, now_ms = role._leaders, node.now_ms()
             (question,) = leaders.handle([Produce(0, partition, batch, -1, "unknown", 1)], now_ms, now_ms)
             verified = TransactionVerified(partition, producer_id, question.verification_id, ErrorCode.NONE)
             leaders.handle([verified], now_ms, now_ms)

@@ -13,10 +13,11 @@ import tracemalloc
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.nodes import NodeRegistration
-from eagleray.broker.controller.topics import PartitionImage, TopicImage
+from eagleray.actors.lanes.turn import Turn
 from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.nodes import NodeRegistration
+from eagleray.broker.metadata.topics import PartitionImage, TopicImage
 from eagleray.broker.partitions.events import Produce, Produced
 from eagleray.broker.transactions.events import EndTransaction, Reply
 from eagleray.client.config import ProducerConfig
@@ -36,6 +37,7 @@ class InstantPeers:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self.turn = Turn(self._loop)
         self._asked: list[tuple[Callable[[Any], None], type, tuple[Any, ...]]] = []
         self._producers = 0
 

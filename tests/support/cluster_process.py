@@ -19,7 +19,7 @@ import psutil
 import eagleray
 from eagleray.actors.lanes.peers import Lane, Peers
 from eagleray.broker.controller.events import GetMetadata
-from eagleray.broker.controller.nodes import NodeRegistration
+from eagleray.broker.metadata.nodes import NodeRegistration
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import ProducerFenced
 from eagleray.client.runtime import ClientRuntime

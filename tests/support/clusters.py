@@ -96,7 +96,7 @@ def until_running(cluster):
 
 
 def until_back(cluster, killed):
-    """Wait until nodes that were killed have joined again, each in a new life, and return them."""
+    """Wait until nodes that were killed have joined again, each in a new incarnation, and return them."""
     before = {node["node_id"]: node["incarnation"] for node in killed}
 
     def are_back():

@@ -52,7 +52,7 @@ class ConsumerDriver(ClassicDriver):
 
     def stay(self, member_id: str, epoch: int, *, group: str = GROUP, **fields: object) -> int:
         client = {"client_id": "client", "client_host": "/127.0.0.1"}
-        return self._request(ConsumerHeartbeat, group, member_id, epoch, **(client | fields))
+        return self.request(ConsumerHeartbeat, group, member_id, epoch, **(client | fields))
 
     def leave_consumers(self, member_id: str, *, group: str = GROUP) -> int:
         return self.stay(member_id, -1, group=group)
@@ -73,7 +73,7 @@ class ConsumerDriver(ClassicDriver):
     # Questions
 
     def describe_consumers(self, group: str = GROUP) -> ConsumerGroupDescribed:
-        answer = self.replies[self._request(DescribeConsumerGroup, group)]
+        answer = self.answer_to(self.request(DescribeConsumerGroup, group))
         assert isinstance(answer, ConsumerGroupDescribed)
         return answer
 
@@ -82,4 +82,4 @@ class ConsumerDriver(ClassicDriver):
         return {member.member_id: member.member_epoch for member in self.describe_consumers(group).members}
 
     def fetch_as(self, member_id: str | None, epoch: int) -> ErrorCode:
-        return self.error_of(self._request(FetchOffsets, GROUP, None, False, member_id, epoch))
+        return self.answer_to(self.request(FetchOffsets, GROUP, None, False, member_id, epoch)).error_code

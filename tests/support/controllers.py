@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
 
@@ -9,29 +10,27 @@ from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.controller import Controller
 from eagleray.broker.controller.events import (
     Answer,
-    ChangeIsr,
-    ChangesLogged,
-    ChangesLost,
+    ChangesCommitted,
     CreateTopics,
     Effect,
     Event,
     LogChanges,
     NewTopic,
-    NodeBeat,
-    NodeBeatAnswered,
-    NodeRegistration,
-    PlannedNode,
     PlanNodes,
     RegisterNode,
+    Respond,
     StartNodes,
     StopNodes,
-    Tick,
+    StopRuling,
     TopicResult,
 )
-from eagleray.broker.controller.image import MetadataImage
-from eagleray.broker.controller.log_records import encode_changes, replay
-from eagleray.broker.controller.losses import NO_LOSS, Loss
+from eagleray.broker.controller.replica_events import ChangeIsr, NodeBeat, NodeBeatAnswered
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.metadata.log_records import encode_changes, replay
+from eagleray.broker.metadata.losses import NO_LOSS, Loss
+from eagleray.broker.metadata.nodes import NodeRegistration, PlannedNode
+from eagleray.broker.metadata.positions import NO_POSITION, MetadataPosition
 from eagleray.broker.replication.events import (
     BrokerHeartbeat,
     BrokerHeartbeatAnswered,
@@ -39,6 +38,7 @@ from eagleray.broker.replication.events import (
     ProposeIsr,
     Resigned,
 )
+from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
 
 SMALL = ControllerConfig(transaction_state_log_num_partitions=4, offsets_topic_num_partitions=3)
@@ -80,7 +80,7 @@ def registration(node: PlannedNode, incarnation: int = 1) -> NodeRegistration:
 
 
 class ControllerDriver:
-    """Feeds a controller; keeps its log and its answers, and logs what it is given unless told to hold it."""
+    """Feeds a controller; keeps its log and its answers, and commits what is appended unless told to hold it."""
 
     def __init__(self, config: ControllerConfig = SMALL) -> None:
         self.config = config
@@ -88,11 +88,19 @@ class ControllerDriver:
         self.answers: dict[int, Answer] = {}
         self.supervision: list[StartNodes | StopNodes] = []
         self.now_ms = 0
+        self.time_of_day_ms = 1_700_000_000_000
+        self.term = 0
+        """Of the controller that is begun next; in term 0 it notes none."""
+        self.is_only_voter = False
+        self.stopped: list[str] = []
         self.holds_appends = False
-        self.held: LogChanges | None = None
+        self.held: deque[LogChanges] = deque()
+        """What is appended, and not committed yet."""
         self.next_request_id = 1
         self._new_topic_id = topic_ids()
-        self.controller = Controller(config, self.replayed(), self._new_topic_id, now_ms=self.now_ms)
+        self.controller = Controller(
+            config, self.replayed(), self._new_topic_id, now_ms=self.now_ms, time_of_day_ms=lambda: self.time_of_day_ms
+        )
 
     @property
     def image(self) -> MetadataImage:
@@ -103,9 +111,17 @@ class ControllerDriver:
 
     def restart(self, config: ControllerConfig | None = None) -> None:
         """End the controller, with whatever it had under way, and begin another from the log."""
-        self.held = None
+        self.held.clear()
         self.config = config or self.config
-        self.controller = Controller(self.config, self.replayed(), self._new_topic_id, now_ms=self.now_ms)
+        self.controller = Controller(
+            self.config,
+            self.replayed(),
+            self._new_topic_id,
+            now_ms=self.now_ms,
+            time_of_day_ms=lambda: self.time_of_day_ms,
+            term=self.term,
+            is_only_voter=self.is_only_voter,
+        )
 
     def ask(self, kind: type, *fields: object, **more: object) -> Answer | None:
         """Ask, and return the answer if there is one already."""
@@ -124,6 +140,10 @@ class ControllerDriver:
         assert not is_unforeseen, "what time makes necessary was said to be due"
         self._perform(effects)
 
+    def tell_all(self, events: Iterable[Event]) -> None:
+        """Let events come in one turn."""
+        self._perform(self.controller.handle_all(events, self.now_ms))
+
     def tick(self, elapsed_ms: int) -> None:
         """Let time pass, as it does for a controller that is not held up."""
         until_ms = self.now_ms + elapsed_ms
@@ -137,32 +157,35 @@ class ControllerDriver:
         """Have the controller mind who is alive, for it does not where no node could take over."""
         self.ask(PlanNodes, (*self.image.plan.values(), PlannedNode(9, ("markers",), None, "another machine")))
 
-    def log_held(self) -> None:
-        """Put on the log what was held."""
-        append, self.held = self.held, None
+    def commit_held(self) -> None:
+        """Have the first append that is held committed."""
+        append = self.held.popleft()
         self.batches.append(encode_changes(append.changes))
-        self.tell(ChangesLogged(append.token))
+        self.tell(ChangesCommitted(append.position))
 
-    def lose_held(self, error_code: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR) -> None:
-        append, self.held = self.held, None
-        self.tell(ChangesLost(append.token, error_code))
+    def lose_held(self, error_code: ErrorCode = ErrorCode.NOT_CONTROLLER) -> None:
+        """Let another controller go on from what is committed, once all who wait have been answered."""
+        self._perform(self.controller.resign(error_code))
+        self.restart()
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         appends = []
         for effect in effects:
-            if isinstance(effect, LogChanges):
-                appends.append(effect)
-            elif isinstance(effect, StartNodes | StopNodes):
-                self.supervision.append(effect)
-            else:
-                assert effect.request_id not in self.answers, "answered twice"
-                self.answers[effect.request_id] = effect
-        for append in appends:
-            assert self.held is None, "one append at a time"
-            assert append.changes, "an append of nothing"
-            self.held = append
-            if not self.holds_appends:
-                self.log_held()
+            match effect:
+                case LogChanges():
+                    assert effect.changes, "an append of nothing"
+                    appends.append(effect)
+                case StartNodes() | StopNodes():
+                    self.supervision.append(effect)
+                case StopRuling():
+                    self.stopped.append(effect.reason)
+                case Respond():
+                    assert effect.request.request_id == effect.answer.request_id
+                    assert effect.answer.request_id not in self.answers, "answered twice"
+                    self.answers[effect.answer.request_id] = effect.answer
+        self.held += appends
+        while self.held and not self.holds_appends:
+            self.commit_held()
 
     # What nodes say
 
@@ -193,8 +216,15 @@ class ControllerDriver:
     def plan(self, nodes: tuple[PlannedNode, ...] = PLAN) -> Answer | None:
         return self.ask(PlanNodes, nodes)
 
-    def register(self, node: PlannedNode, incarnation: int = 1, *, loss: Loss = NO_LOSS) -> Answer | None:
-        return self.ask(RegisterNode, registration(node, incarnation), loss)
+    def register(
+        self,
+        node: PlannedNode,
+        incarnation: int = 1,
+        *,
+        loss: Loss = NO_LOSS,
+        position: MetadataPosition = NO_POSITION,
+    ) -> Answer | None:
+        return self.ask(RegisterNode, registration(node, incarnation), loss, position)
 
     def create(self, name: str, partitions: int = -1, replication_factor: int = -1, **configs: str) -> TopicResult:
         """Create one topic; settings are given with underscores for dots."""

@@ -3,43 +3,47 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import msgspec
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.runtime.connection_bindings import ClientConnection
+from eagleray.broker.runtime.coordinator_events import AppendRecords, PartitionAssigned, PartitionLoaded
+from eagleray.broker.runtime.deadlines import Tick
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
     AddPartitions,
-    AppendFailed,
-    AppendTransitions,
     BeginBranched,
     BranchedReply,
-    Committed,
+    CompleteTransaction,
     Effect,
     EndBranched,
     EndTransaction,
-    Event,
+    HeldTooLong,
     InitProducerId,
     MarkersWritten,
     OpenBranch,
-    PartitionAssigned,
-    PartitionLoaded,
+    PrepareTransaction,
     ProducerIdsReceived,
     Reply,
     RequestProducerIds,
     SendMarkers,
-    Tick,
 )
 from eagleray.broker.transactions.log_records import encode_key, encode_value, replay
+from eagleray.broker.transactions.resolver import ResolverKind, ResolverName
+from eagleray.broker.transactions.resolver_events import AskResolver, ResolverAnswered
 from eagleray.broker.transactions.snapshot import Snapshot
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
+from tests.support.runtime_driver import RuntimeDriver
 
 TRANSACTIONAL_ID = "checkout-1"
 ORDERS_0 = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)
 TIMEOUT_MS = 60_000
+RESOLVER = ResolverName(ResolverKind.ACTOR, "orders", "shop", "resolve", 1000, 500, 3, False)
 
 
 def snapshot(state: TransactionState, **fields: object) -> Snapshot:
@@ -64,16 +68,20 @@ def snapshot(state: TransactionState, **fields: object) -> Snapshot:
 class Transition(msgspec.Struct, frozen=True):
     """What one turn has appended of one transactional id."""
 
-    append: AppendTransitions
+    append: AppendRecords
     transactional_id: str
     snapshot: Snapshot | None
 
 
-class CoordinatorDriver:
-    """Feeds a coordinator and performs its effects when told to, one at a time or until nothing is left to do.
+def never_refuses(log_partition: int, coordinator_epoch: int) -> ErrorCode:
+    """The word of a log that takes every append."""
+    return ErrorCode.NONE
 
-    `appends` are in the log that this coordinator leads, and not yet committed.
-    """
+
+class CoordinatorDriver(RuntimeDriver):
+    """A transaction coordinator with its log, whose markers are written when a test says so."""
+
+    tick_event = Tick()
 
     def __init__(
         self,
@@ -83,57 +91,62 @@ class CoordinatorDriver:
         log_partitions: int = 1,
         producer_ids: int = 1000,
     ) -> None:
+        super().__init__(now_ms=0)
         # Every end is logged at once, unless a test is about those that are not, so that each step shows in the log.
         self.config = config or CoordinatorConfig(
             transaction_state_log_num_partitions=log_partitions, transaction_completion_log_delay_ms=0
         )
-        self.refusal = ErrorCode.NONE
-        """What the log says before anything is appended."""
-        self.coordinator = TransactionCoordinator(self.config, lambda partition, epoch: self.refusal)
-        self.now_ms = 0
+        self.coordinator = TransactionCoordinator(self.config, self.check_append)
         self.coordinator_epoch = 1
         self.records: list[tuple[bytes, bytes | None]] = [
             (encode_key(name), encode_value(snapshot)) for name, snapshot in (loaded or {}).items()
         ]
-        self.appends: deque[AppendTransitions] = deque()
         self.markers: deque[SendMarkers] = deque()
         self.written: list[SendMarkers] = []
-        self.replies: dict[int, Reply | BranchedReply] = {}
+        self.held_too_long: list[HeldTooLong] = []
+        self.questions: list[AskResolver] = []
         self.asked_for_ids = 0
-        self._request_id = 0
         for log_partition in range(log_partitions):
             self.send(PartitionAssigned(log_partition, self.coordinator_epoch))
             self.send(PartitionLoaded(log_partition, self.coordinator_epoch, loaded or {}))
         if producer_ids:
             self.send(ProducerIdsReceived(100, producer_ids))
 
+    # The log
+
+    def write(self, append: AppendRecords) -> None:
+        for transactional_id, snapshot in append.records:
+            value = None if snapshot is None else encode_value(snapshot)
+            self.records.append((encode_key(transactional_id), value))
+
+    def take_back(self, append: AppendRecords) -> None:
+        del self.records[-len(append.records) :]
+
+    def load(self, log_partition: int = 0) -> dict[str, Snapshot]:
+        return replay(self.records)
+
     # Telling it something
 
-    def send(self, *events: Event) -> list[Effect]:
-        """Tell it what happened in one turn."""
-        effects = self.coordinator.handle_all(events, self.now_ms)
-        for effect in effects:
-            if isinstance(effect, AppendTransitions):
-                self.appends.append(effect)
-            elif isinstance(effect, SendMarkers):
-                self.markers.append(effect)
-            elif isinstance(effect, Reply | BranchedReply):
-                assert effect.request_id not in self.replies, "a request is answered once"
-                self.replies[effect.request_id] = effect
-            else:
-                assert isinstance(effect, RequestProducerIds)
-                self.asked_for_ids += 1
-        return effects
-
-    def next_request_id(self) -> int:
-        self._request_id += 1
-        return self._request_id
+    def perform(self, effect: Effect) -> None:
+        if isinstance(effect, SendMarkers):
+            self.markers.append(effect)
+        elif isinstance(effect, HeldTooLong):
+            self.held_too_long.append(effect)
+        elif isinstance(effect, AskResolver):
+            self.questions.append(effect)
+        else:
+            assert isinstance(effect, RequestProducerIds)
+            self.asked_for_ids += 1
 
     def init(
-        self, transactional_id: str | None = TRANSACTIONAL_ID, expected: ProducerIdentity | None = None, **fields: int
+        self,
+        transactional_id: str | None = TRANSACTIONAL_ID,
+        expected: ProducerIdentity | None = None,
+        client: ClientConnection | None = None,
+        **fields: object,
     ) -> int:
         request_id = self.next_request_id()
-        self.send(InitProducerId(request_id, transactional_id, expected=expected, **fields))
+        self.send(InitProducerId(request_id, transactional_id, expected=expected, client=client, **fields))
         return request_id
 
     def add(
@@ -143,10 +156,11 @@ class CoordinatorDriver:
         version: int = 1,
         verify_only: bool = False,
         transactional_id: str = TRANSACTIONAL_ID,
+        client: ClientConnection | None = None,
     ) -> int:
         request_id = self.next_request_id()
         partitions = partitions or (ORDERS_0,)
-        self.send(AddPartitions(request_id, transactional_id, producer, partitions, version, verify_only))
+        self.send(AddPartitions(request_id, transactional_id, producer, partitions, version, verify_only, client))
         return request_id
 
     def end(
@@ -156,12 +170,13 @@ class CoordinatorDriver:
         commit: bool = True,
         version: int = 1,
         transactional_id: str = TRANSACTIONAL_ID,
+        client: ClientConnection | None = None,
     ) -> int:
         request_id = self.next_request_id()
-        self.send(EndTransaction(request_id, transactional_id, producer, commit, version))
+        self.send(EndTransaction(request_id, transactional_id, producer, commit, version, client))
         return request_id
 
-    def begin_branched(self, tag: str = "batch-1", *, transactional_id: str = TRANSACTIONAL_ID, **fields: int) -> int:
+    def begin_branched(self, tag: str = "batch-1", *, transactional_id: str = TRANSACTIONAL_ID, **fields: Any) -> int:
         request_id = self.next_request_id()
         self.send(BeginBranched(request_id, transactional_id, tag, **fields))
         return request_id
@@ -182,34 +197,40 @@ class CoordinatorDriver:
         self.send(EndBranched(request_id, transactional_id, owner, commit, branches))
         return request_id
 
-    def tick(self, after_ms: int = 0) -> list[Effect]:
-        self.now_ms += after_ms
-        due_ms = self.coordinator.next_due_ms
-        effects = self.send(Tick())
-        assert not effects or due_ms <= self.now_ms, "what time makes necessary was said to be due"
-        return effects
+    def prepare(
+        self,
+        producer: ProducerIdentity,
+        *branches: ProducerIdentity,
+        context: bytes = b"",
+        transactional_id: str = TRANSACTIONAL_ID,
+        resolver: ResolverName | None = None,
+    ) -> int:
+        request_id = self.next_request_id()
+        self.send(PrepareTransaction(request_id, transactional_id, producer, context, branches, resolver))
+        return request_id
+
+    def complete(
+        self,
+        token: ProducerIdentity,
+        *,
+        commit: bool = True,
+        is_unprepared: bool = False,
+        transactional_id: str = TRANSACTIONAL_ID,
+    ) -> int:
+        request_id = self.next_request_id()
+        self.send(CompleteTransaction(request_id, transactional_id, token, commit, is_unprepared))
+        return request_id
+
+    def answer(self, question: AskResolver, *, commit: bool | None) -> None:
+        """Let a resolver answer."""
+        self.send(ResolverAnswered(question.transactional_id, question.prepared, question.attempt, commit))
 
     # Doing what it asks for
 
     def append(self) -> Transition:
         """Let the oldest append be committed; return the last of its transitions."""
-        append = self.appends.popleft()
-        for transactional_id, snapshot in append.transitions:
-            value = None if snapshot is None else encode_value(snapshot)
-            self.records.append((encode_key(transactional_id), value))
-        self.send(Committed(append.log_partition, append.coordinator_epoch, append.position))
-        return Transition(append, *append.transitions[-1])
-
-    def lose(self) -> None:
-        """Let the log fail to take what it was just given; what it has taken before is committed, and loaded again."""
-        lost = self.appends.pop()
-        self.send(AppendFailed(lost.log_partition, lost.coordinator_epoch))
-        for append in self.appends:
-            for transactional_id, snapshot in append.transitions:
-                value = None if snapshot is None else encode_value(snapshot)
-                self.records.append((encode_key(transactional_id), value))
-        self.appends.clear()
-        self.send(PartitionLoaded(lost.log_partition, lost.coordinator_epoch, self.logged()))
+        append = self.commit_oldest()
+        return Transition(append, *append.records[-1])
 
     def write_markers(self) -> SendMarkers:
         """Let the oldest markers be written everywhere."""
@@ -236,16 +257,13 @@ class CoordinatorDriver:
     def reply_to(self, request_id: int) -> Reply | BranchedReply:
         return self.replies[request_id]
 
-    def error_of(self, request_id: int) -> ErrorCode:
-        return self.replies[request_id].error_code
-
     def current(self, transactional_id: str = TRANSACTIONAL_ID) -> Snapshot:
         found = self.coordinator.find(transactional_id)
         assert not isinstance(found, ErrorCode), found
         return found.current
 
     def logged(self) -> dict[str, Snapshot]:
-        return replay(self.records)
+        return self.load()
 
     # Going through whole steps
 
@@ -268,6 +286,28 @@ class CoordinatorDriver:
         assert reply.error_code is ErrorCode.NONE
         return reply.producer
 
+    def prepared(
+        self, *partitions: TopicPartition, context: bytes = b"", resolver: ResolverName | None = None
+    ) -> ProducerIdentity:
+        """The token of a prepared transaction, which is its producer's identity too."""
+        producer = self.initialized()
+        if partitions:
+            self.add(producer, *partitions, version=2)
+        request_id = self.prepare(producer, context=context, resolver=resolver)
+        self.settle()
+        reply = self.reply_to(request_id)
+        assert reply.error_code is ErrorCode.NONE
+        return reply.producer
+
+    def kept(self, expected: ProducerIdentity | None = None, **fields: object) -> tuple[ProducerIdentity, ...]:
+        """The identity of a producer that keeps what is open, and the token of that."""
+        request_id = self.init(expected=expected, keep_prepared=True, **fields)
+        self.settle()
+        reply = self.reply_to(request_id)
+        assert isinstance(reply, Reply)
+        assert reply.error_code is ErrorCode.NONE
+        return reply.producer, reply.ongoing
+
     def owned(self, tag: str = "batch-1") -> ProducerIdentity:
         """A driver that has begun a transaction with branches."""
         request_id = self.begin_branched(tag)
@@ -287,6 +327,13 @@ class CoordinatorDriver:
             self.settle()
             assert self.error_of(added) is ErrorCode.NONE
         return reply.producer
+
+    def pass_time(self, until_ms: int) -> None:
+        """Tick whenever something is due, as a node does."""
+        while self.coordinator.next_due_ms <= until_ms:
+            self.tick(max(self.coordinator.next_due_ms - self.now_ms, 0))
+            self.settle()
+        self.now_ms = until_ms
 
     def restarted(self) -> CoordinatorDriver:
         """Another coordinator, which knows nothing but the log; markers that were not written are lost."""

@@ -8,7 +8,7 @@ from eagleray.client.cluster import AsyncCluster
 from eagleray.client.loop_thread import LoopThread
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.sync_cluster import SyncCluster
-from tests.support.nodes import COLOCATED, NodesInProcess
+from eagleray.testing import COLOCATED, LocalCluster
 
 QUICK = {
     "group.consumer.min.heartbeat.interval.ms": "50",
@@ -136,7 +136,7 @@ class World:
 @contextmanager
 def group_world(directory, flavour, **settings):
     nodes_thread, thread = LoopThread("nodes"), LoopThread()
-    nodes = NodesInProcess(directory, COLOCATED, QUICK | settings)
+    nodes = LocalCluster(directory, COLOCATED, QUICK | settings)
     nodes_thread.run(nodes.__aenter__())
     try:
         world = World(nodes_thread, nodes, thread, FLAVOURS[flavour])

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import msgspec
 
-from eagleray.broker.groups.events import OffsetsCommitted
 from eagleray.broker.groups.group_protocol import GroupProtocol, Handlers
 from eagleray.broker.groups.membership import GenerationMembership, LogRecord
 from eagleray.broker.groups.shards import Shard
@@ -96,14 +95,16 @@ class ReadingRoom(GroupProtocol):
 
     def _enter(self, request: EnterRoom, now_ms: int) -> None:
         shard = self.context.shards.find(request.group)
+        assert isinstance(shard, Shard)
         content = msgspec.json.encode((request.generation, sorted(request.members)))
 
-        def finished(error_code: ErrorCode, now_ms: int) -> None:
-            if error_code is ErrorCode.NONE:
-                self.loaded(shard, now_ms)
-            self.context.emit(OffsetsCommitted(request.request_id, error_code))
-
-        self.context.log_members(shard, request.group, ((_PREFIX + request.group.encode(), content),), finished)
+        refusal = self.context.refusal(shard)
+        if refusal is not ErrorCode.NONE:
+            self.context.reply(request.request_id, refusal)
+            return
+        self.context.log_members(shard, ((_PREFIX + request.group.encode(), content),))
+        self.loaded(shard, now_ms)
+        self.context.reply(request.request_id, ErrorCode.NONE, shard)
 
     def loaded(self, shard: Shard, now_ms: int) -> None:
         for name, (generation, members) in shard.state.members[RECORD_TYPE].rooms.items():
@@ -111,7 +112,7 @@ class ReadingRoom(GroupProtocol):
                 generation=generation, members=set(members), name=name, empty_since_ms=NO_TIME if members else now_ms
             )
 
-    def closed(self, shard: Shard, now_ms: int) -> None:
+    def closed(self, shard: Shard, error_code: ErrorCode, now_ms: int) -> None:
         shard.live.clear()
 
     @property

@@ -1,12 +1,9 @@
-"""A group coordinator with the world around it: real logs on a simulated disk, and a clock that one sets.
-
-`GroupLog` is what a shell has to do for `LogOffsets` and `LogMarkers`, and no more.
-"""
+"""A group coordinator with the world around it: real logs on a simulated disk, and a clock that one sets."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import count
 
 from eagleray.broker.groups.config import GroupConfig
@@ -19,30 +16,36 @@ from eagleray.broker.groups.events import (
     DeleteGroup,
     DeleteOffsets,
     Effect,
-    Event,
     FetchOffsets,
     ListedGroup,
     ListGroups,
-    LogMarkers,
-    LogOffsets,
-    MarkersLogged,
-    OffsetsAssigned,
-    OffsetsLoaded,
-    OffsetsLogged,
-    OffsetsLost,
-    OffsetsResigned,
     OffsetToCommit,
-    Reply,
 )
 from eagleray.broker.groups.group_protocol import GroupProtocol
+from eagleray.broker.groups.log_writer import append_entries
 from eagleray.broker.groups.state import OffsetsState
-from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity, TopicPartition
-from eagleray.broker.log import Appended, Isolation, LogConfig, NewMarker, Origin, PartitionLog
+from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartition
+from eagleray.broker.log import LogConfig, PartitionLog
+from eagleray.broker.log.producer_state import ProducerState
 from eagleray.broker.messages import Marker
-from eagleray.broker.partitions.events import Tick, TransactionVerified, VerifyTransaction, WriteMarkers
+from eagleray.broker.partitions.events import (
+    AskLastDecision,
+    LastDecisionAnswered,
+    VerifyTransaction,
+    WriteMarkers,
+)
+from eagleray.broker.partitions.leaders import LARGEST_EPOCH
+from eagleray.broker.runtime.coordinator_events import (
+    AppendRecords,
+    PartitionAssigned,
+    PartitionLoaded,
+    PartitionResigned,
+)
+from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
-from eagleray.protocol.records import NewRecord, RecordBatch, build_batch, split_batches
-from tests.support.batches import NOW_MS, whole_batches
+from tests.support.batches import NOW_MS
+from tests.support.leading import verified
+from tests.support.runtime_driver import RuntimeDriver
 from tests.support.simulated_disk import SimulatedDisk
 
 GROUP = "billing"
@@ -70,63 +73,10 @@ def marker(producer: ProducerIdentity, *, commit: bool = True, version: int = 1,
     return Marker(producer=producer, commit=commit, transaction_version=version, **(plausible | fields))
 
 
-class GroupLog:
-    """One partition of `__consumer_offsets`, and how effects get into it."""
+class GroupDriver(RuntimeDriver):
+    """A group coordinator whose log is a real one, on a simulated disk."""
 
-    def __init__(self, disk: SimulatedDisk, offsets_partition: int) -> None:
-        name = f"/{TopicPartition(OFFSETS_TOPIC, offsets_partition)}"
-        self.log = PartitionLog.open(disk, name, LogConfig(), now_ms=NOW_MS)
-        self.log.advance_high_watermark(self.log.log_end_offset)
-
-    def append(self, effect: LogOffsets, now_ms: int) -> ErrorCode:
-        """Append one batch; a transactional one carries its producer, and like all of a coordinator's no sequence."""
-        producer = effect.producer or NO_PRODUCER
-        data = build_batch(
-            [NewRecord(value, key=key, timestamp=now_ms) for key, value in effect.records],
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            transactional=effect.producer is not None,
-        )
-        (result,) = self.log.append(
-            split_batches(data, verify_crc=False), leader_epoch=effect.epoch, now_ms=now_ms, origin=Origin.COORDINATOR
-        )
-        return ErrorCode.NONE if isinstance(result, Appended) else result.error_code
-
-    def append_markers(self, effect: LogMarkers, now_ms: int) -> tuple[ErrorCode, ...]:
-        """Append markers; answer each in its place."""
-        markers = [
-            NewMarker(
-                new.producer.producer_id, new.producer.epoch, new.commit, new.coordinator_epoch, new.transaction_version
-            )
-            for new in effect.markers
-        ]
-        results = self.log.append_markers(markers, leader_epoch=effect.epoch, now_ms=now_ms)
-        return tuple(ErrorCode.NONE if isinstance(result, Appended) else result.error_code for result in results)
-
-    def perform(self, effect: LogOffsets | LogMarkers, now_ms: int) -> Event:
-        """Carry an effect out and return what the coordinator is to be told."""
-        if isinstance(effect, LogMarkers):
-            event: Event = MarkersLogged(effect.token, self.append_markers(effect, now_ms))
-        else:
-            error_code = self.append(effect, now_ms)
-            is_logged = error_code is ErrorCode.NONE
-            event = OffsetsLogged(effect.token) if is_logged else OffsetsLost(effect.token, error_code)
-        # With one replica, what is in the log is replicated.
-        self.log.advance_high_watermark(self.log.log_end_offset)
-        return event
-
-    def batches(self) -> Iterator[RecordBatch]:
-        """Go over the whole log, uncommitted or not; one read ends with its segment."""
-        next_offset = self.log.log_start_offset
-        while next_offset < self.log.log_end_offset:
-            found = self.log.read(next_offset, max_bytes=2**20, isolation=Isolation.READ_UNCOMMITTED)
-            for batch in whole_batches(found.records):
-                yield batch
-                next_offset = batch.header.next_offset
-
-
-class GroupDriver:
-    """Feeds a coordinator and performs its effects when told to, one at a time or until nothing is left to do."""
+    tick_event = Tick()
 
     def __init__(
         self,
@@ -135,58 +85,89 @@ class GroupDriver:
         partitions: int = 1,
         protocols: Iterable[type[GroupProtocol]] = PROTOCOLS,
     ) -> None:
+        super().__init__(NOW_MS)
         self.config = config or GroupConfig(offsets_topic_num_partitions=partitions)
         self.new_id = new_ids()
         self.protocols = protocols
         self.disk = SimulatedDisk()
-        self.now_ms = NOW_MS
         self.epoch = 0
-        self.appends: deque[LogOffsets | LogMarkers] = deque()
+        self.newest_epoch = LARGEST_EPOCH
+        self.log_config = LogConfig()
         self.questions: deque[VerifyTransaction] = deque()
-        self.replies: dict[int, Reply] = {}
-        self._request_ids = count(1)
+        self.decision_questions: deque[AskLastDecision] = deque()
+        self._begins: dict[int, int] = {}
+        """By the position of an append, the offset at which it begins."""
+        self._ends: dict[int, int] = {}
         self.restart()
 
-    # Its life
+    # Starting and stopping
 
     def restart(self) -> None:
         """Begin again with what the logs have."""
-        self.coordinator = GroupCoordinator(self.config, self.new_id, self.protocols)
+        self.coordinator = GroupCoordinator(self.config, self.new_id, self, self.protocols)
         self.appends.clear()
         self.questions.clear()
         self.epoch += 1
-        self.logs = [GroupLog(self.disk, number) for number in range(self.config.offsets_topic_num_partitions)]
+        self.logs = [
+            PartitionLog.open(
+                self.disk, f"/{TopicPartition(OFFSETS_TOPIC, number)}", self.log_config, now_ms=self.now_ms
+            )
+            for number in range(self.config.offsets_topic_num_partitions)
+        ]
         for number in range(len(self.logs)):
             self.lead(number)
 
-    def lead(self, offsets_partition: int = 0) -> None:
-        """Assign a partition, and load it from nothing but its log."""
-        self.send(OffsetsAssigned(offsets_partition, self.epoch))
-        self.send(OffsetsLoaded(offsets_partition, self.epoch, self.load(offsets_partition)))
+    def lead(self, log_partition: int = 0) -> None:
+        """Assign a partition, and load it from nothing but its log, all of which is replicated."""
+        log = self.logs[log_partition]
+        log.advance_high_watermark(log.log_end_offset)
+        self.send(PartitionAssigned(log_partition, self.epoch))
+        self.send(PartitionLoaded(log_partition, self.epoch, self.load(log_partition)))
 
-    def load(self, offsets_partition: int = 0) -> OffsetsState:
-        """Say what the log alone comes to."""
-        return self.coordinator.replay(self.logs[offsets_partition].batches())
+    def resign(self, log_partition: int = 0) -> None:
+        self.send(PartitionResigned(log_partition, self.epoch))
 
-    def resign(self, offsets_partition: int = 0) -> None:
-        self.send(OffsetsResigned(offsets_partition, self.epoch))
+    # The log
+
+    def write(self, append: AppendRecords) -> None:
+        log = self.logs[append.log_partition]
+        self._begins[append.position] = log.log_end_offset
+        assert append_entries(log, append.records, leader_epoch=append.coordinator_epoch, now_ms=self.now_ms)
+        self._ends[append.position] = log.log_end_offset
+
+    def take_back(self, append: AppendRecords) -> None:
+        self.logs[append.log_partition].truncate(self._begins[append.position], now_ms=self.now_ms)
+
+    def load(self, log_partition: int = 0) -> OffsetsState:
+        return self.coordinator.replay(self.logs[log_partition].batches())
+
+    def commit_log(self, append: AppendRecords) -> None:
+        self.logs[append.log_partition].advance_high_watermark(self._ends[append.position])
+
+    def producers(self, log_partition: int) -> ProducerState:
+        return self.logs[log_partition].producers
+
+    def largest_batch(self, log_partition: int) -> int:
+        return self.logs[log_partition].max_batch_bytes
+
+    def newest_coordinator_epoch(self) -> int:
+        return self.newest_epoch
+
+    def append(self) -> AppendRecords:
+        """Let the oldest append be committed."""
+        return self.commit_oldest()
 
     # Telling it something
 
-    def send(self, event: Event) -> list[Effect]:
-        effects = self.coordinator.handle(event, self.now_ms)
-        for effect in effects:
-            if isinstance(effect, LogOffsets | LogMarkers):
-                self.appends.append(effect)
-            elif isinstance(effect, VerifyTransaction):
-                self.questions.append(effect)
-            else:
-                assert effect.request_id not in self.replies, "a request is answered once"
-                self.replies[effect.request_id] = effect
-        return effects
+    def perform(self, effect: Effect) -> None:
+        if isinstance(effect, AskLastDecision):
+            self.decision_questions.append(effect)
+            return
+        assert isinstance(effect, VerifyTransaction)
+        self.questions.append(effect)
 
     def commit(self, *offsets: OffsetToCommit, group: str = GROUP, **fields: object) -> int:
-        return self._request(CommitOffsets, group, offsets, **fields)
+        return self.request(CommitOffsets, group, offsets, **fields)
 
     def commit_in_transaction(
         self,
@@ -198,48 +179,31 @@ class GroupDriver:
         **fields: object,
     ) -> int:
         fields["transaction_version"] = version
-        return self._request(CommitTransactionOffsets, group, transactional_id, producer, offsets, **fields)
+        return self.request(CommitTransactionOffsets, group, transactional_id, producer, offsets, **fields)
 
     def delete_offsets(self, *partitions: TopicPartition, group: str = GROUP) -> int:
-        return self._request(DeleteOffsets, group, partitions)
+        return self.request(DeleteOffsets, group, partitions)
 
     def delete_group(self, group: str = GROUP) -> int:
-        return self._request(DeleteGroup, group)
+        return self.request(DeleteGroup, group)
 
     def write_markers(self, *markers: Marker) -> int:
-        return self._request(WriteMarkers, markers)
-
-    def tick(self, after_ms: int = 0) -> list[Effect]:
-        self.now_ms += after_ms
-        due_ms = self.coordinator.next_due_ms
-        effects = self.send(Tick())
-        assert not effects or due_ms <= self.now_ms, "what time makes necessary was said to be due"
-        return effects
-
-    def _request(self, kind: type, *fields: object, **named: object) -> int:
-        request_id = next(self._request_ids)
-        self.send(kind(request_id, *fields, **named))
-        return request_id
+        return self.request(WriteMarkers, markers)
 
     # Doing what it asks for
 
-    def append(self) -> LogOffsets | LogMarkers:
-        """Let the oldest append reach the log."""
-        effect = self.appends.popleft()
-        self.send(self.logs[effect.offsets_partition].perform(effect, self.now_ms))
-        return effect
-
-    def lose(self, error_code: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> LogOffsets | LogMarkers:
-        """Let the oldest append fail."""
-        effect = self.appends.popleft()
-        self.send(OffsetsLost(effect.token, error_code))
-        return effect
-
-    def answer_question(self, error_code: ErrorCode = ErrorCode.NONE) -> VerifyTransaction:
+    def answer_question(
+        self, error_code: ErrorCode = ErrorCode.NONE, *, finished: tuple[int, int] = (NO_EPOCH, 0)
+    ) -> VerifyTransaction:
         """Let the transaction's coordinator answer the oldest question."""
         question = self.questions.popleft()
-        self.send(answer_to(question, error_code))
+        self.send(verified(question, error_code, finished=finished))
         return question
+
+    def tell_last_decision(self, *finished: int, error_code: ErrorCode = ErrorCode.NONE) -> None:
+        """Let the transaction's coordinator, or nobody, say which decisions are over."""
+        asked = self.decision_questions.popleft()
+        self.send(LastDecisionAnswered(asked.partition, asked.producer_id, asked.question_id, error_code, *finished))
 
     def settle(self) -> None:
         """Do all that is asked for until nothing is left, with coordinators that confirm everything."""
@@ -264,19 +228,16 @@ class GroupDriver:
     def ended(self, *markers: Marker) -> None:
         request_id = self.write_markers(*markers)
         self.settle()
-        assert self.replies[request_id].error_codes == ()
+        assert not any(self.replies[request_id].error_codes)
 
     # Asking about it
-
-    def error_of(self, request_id: int) -> ErrorCode:
-        return self.replies[request_id].error_code
 
     def fetch(
         self, *partitions: TopicPartition, group: str = GROUP, require_stable: bool = False
     ) -> tuple[CommittedOffset, ...]:
-        request_id = self._request(FetchOffsets, group, partitions or None, require_stable)
-        assert self.error_of(request_id) is ErrorCode.NONE
-        return self.replies[request_id].offsets
+        answer = self.answer_to(self.request(FetchOffsets, group, partitions or None, require_stable))
+        assert answer.error_code is ErrorCode.NONE
+        return answer.offsets
 
     def offsets(self, group: str = GROUP) -> dict[TopicPartition, int]:
         """What the group has, stable or not."""
@@ -291,11 +252,6 @@ class GroupDriver:
         return tuple(group.name for group in self.listed())
 
     def listed(self, **filters: object) -> tuple[ListedGroup, ...]:
-        request_id = self._request(ListGroups, **filters)
-        assert self.error_of(request_id) is ErrorCode.NONE
-        return self.replies[request_id].groups
-
-
-def answer_to(question: VerifyTransaction, error_code: ErrorCode = ErrorCode.NONE) -> TransactionVerified:
-    """What the transaction's coordinator says to a question."""
-    return TransactionVerified(question.partition, question.producer.producer_id, question.verification_id, error_code)
+        answer = self.answer_to(self.request(ListGroups, **filters))
+        assert answer.error_code is ErrorCode.NONE
+        return answer.groups

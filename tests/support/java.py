@@ -1,4 +1,4 @@
-"""How Java starts in tests: soon, and without what pays for a long life alone.
+"""How Java starts in tests: soon, and without what only pays in a long run.
 
 Of the Java processes that Spark starts most live for less than a minute, half of which they would spend compiling.
 """

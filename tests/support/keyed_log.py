@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from eagleray.broker.filesystem import FileSystem
-from eagleray.broker.log.appending import Appended, NewMarker
+from eagleray.broker.log import Appended
 from eagleray.broker.log.compaction import Compaction
 from eagleray.broker.log.config import LogConfig, TimestampType
 from eagleray.broker.log.partition_log import PartitionLog
@@ -28,6 +28,7 @@ from eagleray.protocol.records import (
 )
 from tests.support.batches import whole_batches
 from tests.support.consumer import committed_records
+from tests.support.logs import end_marker
 
 DIRECTORY = "/topic-0"
 START_MS = 1_700_000_000_000
@@ -113,8 +114,12 @@ class KeyedLog:
         sender = self.senders.setdefault(producer_id, Sender(producer_id))
         records = [NewRecord(value, key, self.now_ms + number) for number, (key, value) in enumerate(pairs)]
         batch = self.next_batch(sender, records, compression)
+        if any(key is None for key, _ in pairs):
+            # A log takes none while it is compacted, but it may have some of the time before.
+            self.log.reconfigure(msgspec.structs.replace(self.config, cleanup_compact=False, cleanup_delete=True))
         (appended,) = self.log.append([batch], leader_epoch=0, now_ms=self.now_ms)
-        assert isinstance(appended, Appended)
+        self.log.reconfigure(self.config)
+        assert isinstance(appended, Appended), appended
         assert not appended.is_duplicate
         self._note(sender, batch, appended, records)
         return appended
@@ -125,7 +130,7 @@ class KeyedLog:
         sender = self.senders.setdefault(producer_id, Sender(producer_id))
         if bump:
             sender.epoch, sender.next_sequence, sender.last_header = sender.epoch + 1, 0, None
-        marker = NewMarker(producer_id, sender.epoch, commit, COORDINATOR_EPOCH)
+        marker = end_marker(producer_id, sender.epoch, commit, COORDINATOR_EPOCH)
         (appended,) = self.log.append_markers([marker], leader_epoch=0, now_ms=self.now_ms)
         assert isinstance(appended, Appended)
         for written in sender.undecided:
@@ -271,9 +276,9 @@ class KeyedLog:
             if sender.producer_id == NO_PRODUCER:
                 continue
             following = self.next_batch(sender, [NewRecord(b"v", b"k")], CompressionType.NONE)
-            assert decide(following.header, Origin.CLIENT) is None
+            assert decide(following.header, Origin.CLIENT, self.now_ms) is None
             if sender.last_header is not None:
-                repeated = decide(sender.last_header, Origin.CLIENT)
+                repeated = decide(sender.last_header, Origin.CLIENT, self.now_ms)
                 assert repeated is not None
                 assert not isinstance(repeated, Rejection)
                 assert repeated.first_offset == sender.last_base_offset
@@ -281,9 +286,9 @@ class KeyedLog:
     def check_snapshots(self) -> None:
         """From whichever snapshot a recovery would start, it ends up with what the log knows of its producers."""
         for segment in self.log.segments:
-            producers, offset = load_producers(self.file_system, self.directory, segment.base_offset)
+            producers, offset = load_producers(self.file_system, self.directory, segment.base_offset, self.now_ms)
             if offset or not self.log.log_start_offset:
-                replay_producers(self.log.segments, producers, offset, self.log.log_end_offset)
+                replay_producers(self.log.segments, producers, offset, self.log.log_end_offset, self.now_ms)
                 assert describe(producers) == self.producers()
 
     def producers(self) -> dict[int, tuple[int, ...]]:

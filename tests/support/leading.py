@@ -1,12 +1,14 @@
 """Short ways to tell the leaders of partitions what to do."""
 
-from eagleray.broker.controller.topics import PartitionImage
-from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartition
 from eagleray.broker.log import Isolation, LogConfig, PartitionLog
 from eagleray.broker.messages import Marker
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.partitions.events import (
+    AskLastDecision,
     Fetch,
     FetchPartition,
+    LastDecisionAnswered,
     Produce,
     TransactionVerified,
     VerifyTransaction,
@@ -71,9 +73,20 @@ def in_transaction(
     return Produce(request_id, partition, bytes(data.view), acks, "tx", version)
 
 
-def verified(question: VerifyTransaction, error_code: ErrorCode = ErrorCode.NONE) -> TransactionVerified:
-    """Answer a leader's question as the coordinator does."""
-    return TransactionVerified(question.partition, question.producer.producer_id, question.verification_id, error_code)
+def verified(
+    question: VerifyTransaction,
+    error_code: ErrorCode = ErrorCode.NONE,
+    *,
+    finished: tuple[int, int] = (NO_EPOCH, 0),
+) -> TransactionVerified:
+    """Answer a leader's question as the coordinator does; `finished` is its epoch and its last decision."""
+    producer_id, verification_id = question.producer.producer_id, question.verification_id
+    return TransactionVerified(question.partition, producer_id, verification_id, error_code, *finished)
+
+
+def told(question: AskLastDecision, *finished: int, error_code: ErrorCode = ErrorCode.NONE) -> LastDecisionAnswered:
+    """Answer a leader's question about a marker with the coordinator's epoch and its last decision."""
+    return LastDecisionAnswered(question.partition, question.producer_id, question.question_id, error_code, *finished)
 
 
 def markers(
@@ -83,9 +96,12 @@ def markers(
     producer: ProducerIdentity = PRODUCER,
     version: int = 1,
     coordinator_epoch: int = 0,
+    decision: int = 0,
 ) -> WriteMarkers:
     """End one producer's transaction."""
-    return WriteMarkers(request_id, (Marker(producer, commit, coordinator_epoch, version, partitions),))
+    name = "tx" if decision else ""
+    marker = Marker(producer, commit, coordinator_epoch, version, partitions, decision, name)
+    return WriteMarkers(request_id, (marker,))
 
 
 def fetch(
@@ -101,8 +117,10 @@ def fetch(
     return Fetch(request_id, wanted, isolation, **limits)
 
 
-def open_transaction(leaders: PartitionLeaders) -> None:
+def open_transaction(
+    leaders: PartitionLeaders, sequence: int = 0, *, finished: tuple[int, int] = (NO_EPOCH, 0)
+) -> None:
     """Have the first batch of `PRODUCER` in `ORDERS`."""
-    (question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
-    (answer,) = leaders.handle([verified(question)], NOW_MS, NOW_MS)
+    (question,) = leaders.handle([in_transaction(1, sequence)], NOW_MS, NOW_MS)
+    (answer,) = leaders.handle([verified(question, finished=finished)], NOW_MS, NOW_MS)
     assert answer.error_code is ErrorCode.NONE

@@ -8,7 +8,7 @@ import confluent_kafka
 from tests.support.clusters import assert_holds, client_of, fresh, until, within_deadline
 
 PARTITIONS = 4
-PATIENCE_S = 60
+WAIT_S = 60
 ABORTED_EVERY = 5
 SILENCE_MS = 10_000
 """A node that is stopped (SIGSTOP) keeps its connections open and says nothing. librdkafka then waits until its
@@ -108,7 +108,7 @@ def _until_done(call):
     """Ask again where librdkafka says that this helps: nothing is done twice by it."""
     while True:
         try:
-            call(PATIENCE_S)
+            call(WAIT_S)
         except confluent_kafka.KafkaException as error:
             if not error.args[0].retriable():
                 raise

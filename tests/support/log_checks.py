@@ -14,6 +14,7 @@ from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.transaction_index import AbortedTransaction
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import split_batches
+from tests.support.batches import NOW_MS
 from tests.support.log_driver import DIRECTORY, PRODUCERS, LogDriver, NewBatch
 from tests.support.log_history import Conclusion, Entry, ModelProducer, conclude
 from tests.support.simulated_disk import SimulatedDisk
@@ -170,16 +171,16 @@ def check_answers(driver: LogDriver, producers: dict[int, ModelProducer]) -> Non
             continue
         decide = driver.log.producers.check_data
         following = driver.next_batch(NewBatch(producer), producers, driver.log.log_end_offset)
-        assert decide(following.header, Origin.CLIENT) is None
+        assert decide(following.header, Origin.CLIENT, NOW_MS) is None
         if state.last_batches:
-            repeated = decide(state.last_batches[-1].header, Origin.CLIENT)
+            repeated = decide(state.last_batches[-1].header, Origin.CLIENT, NOW_MS)
             assert repeated is not None
             assert not isinstance(repeated, Rejection)
             assert repeated.first_offset == state.last_batches[-1].base_offset
         state.next_sequence += 1
         too_early = driver.next_batch(NewBatch(producer), producers, driver.log.log_end_offset)
         state.next_sequence -= 1
-        refused = decide(too_early.header, Origin.CLIENT)
+        refused = decide(too_early.header, Origin.CLIENT, NOW_MS)
         assert isinstance(refused, Rejection)
         assert refused.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 

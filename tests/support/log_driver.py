@@ -5,10 +5,13 @@ from collections.abc import Sequence
 import msgspec
 
 from eagleray.broker.filesystem import FileSystem
-from eagleray.broker.log.appending import Appended, NewMarker
+from eagleray.broker.log import Appended
+from eagleray.broker.log import config as log_config
 from eagleray.broker.log.config import LogConfig, TimestampType
+from eagleray.broker.log.flushing import BackgroundFlush
 from eagleray.broker.log.partition_log import PartitionLog
 from eagleray.broker.log.producer_state import Rejection
+from eagleray.broker.log.settling import Surroundings
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import (
     CompressionType,
@@ -21,6 +24,7 @@ from eagleray.protocol.records import (
     stamp_append_time,
 )
 from tests.support.log_history import Entry, History, ModelProducer, conclude
+from tests.support.logs import end_marker
 
 DIRECTORY = "/topic-0"
 COORDINATOR_EPOCH = 3
@@ -107,6 +111,14 @@ class Flush(msgspec.Struct, frozen=True):
     """Force everything to the disk."""
 
 
+class BeginFlush(msgspec.Struct, frozen=True):
+    """Begin to flush what there is by now, in another thread."""
+
+
+class FinishFlush(msgspec.Struct, frozen=True):
+    """Let the flush that was begun come to its end, if there is one."""
+
+
 class WriteCheckpoint(msgspec.Struct, frozen=True):
     """Keep what the segments do not tell."""
 
@@ -130,6 +142,8 @@ Step = (
     | Truncate
     | ApplyRetention
     | Flush
+    | BeginFlush
+    | FinishFlush
     | WriteCheckpoint
     | WriteBookmark
     | Reopen
@@ -150,10 +164,18 @@ class LogDriver:
         self.now_ms = 1_700_000_000_000
         self.history = History()
         self.log: PartitionLog
+        self._flush: BackgroundFlush | None = None
         self.open()
 
     def open(self) -> None:
-        self.log = PartitionLog.open(self._file_system, self._directory, self.config, now_ms=self.now_ms)
+        # Where nothing is acknowledged before it is flushed, a log that has lost some of its end, and no other has it,
+        # waits for a person. This one has others, so that it goes on.
+        beside_others = Surroundings(others_in_sync=self.config.flush is log_config.Flush.COMMIT)
+        self.log = PartitionLog.open(
+            self._file_system, self._directory, self.config, now_ms=self.now_ms, surroundings=beside_others
+        )
+        # The thread has died with its process.
+        self._flush = None
         self.rewound()
 
     def take(self, step: Step) -> None:
@@ -180,12 +202,25 @@ class LogDriver:
             case Flush():
                 self.log.flush()
                 self.history.flushed_end = self.log.log_end_offset
+            case BeginFlush():
+                self._flush = self._flush or self.log.begin_flush()
+            case FinishFlush():
+                self._finish_flush()
             case WriteCheckpoint():
                 self.log.write_checkpoint()
             case WriteBookmark():
                 self.log.write_bookmark()
             case Reopen():
                 self.reopen()
+
+    def _finish_flush(self) -> None:
+        flush, self._flush = self._flush, None
+        if flush is None:
+            return
+        self.log.finish_flush(flush, flush.run())
+        if flush.rewinds == self.log._rewinds:
+            assert self.log.recovery_point >= flush.end_offset
+            self.history.flushed_end = max(self.history.flushed_end, flush.end_offset)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Append batches that are in their places already, which the log has to find for itself."""
@@ -260,7 +295,7 @@ class LogDriver:
             state = known.get(producer.producer_id, ModelProducer(0))
             if state.open_since_offset is None and not even_empty:
                 continue
-            markers.append(NewMarker(producer.producer_id, state.epoch, commits, COORDINATOR_EPOCH))
+            markers.append(end_marker(producer.producer_id, state.epoch, commits, COORDINATOR_EPOCH))
             data = build_marker(
                 EndTransactionMarker(commits, COORDINATOR_EPOCH),
                 producer_id=producer.producer_id,

@@ -49,7 +49,18 @@ moves = st.one_of(
     st.builds(steps.Truncate, count=st.integers(1, 12)),
     st.builds(steps.ApplyRetention, waited_ms=st.sampled_from([0, RETENTION_MS // 2, 2 * RETENTION_MS])),
 )
-keeping = st.sampled_from([steps.Flush(), steps.WriteCheckpoint(), steps.Reopen(), steps.WriteBookmark()])
+keeping = st.sampled_from(
+    [
+        steps.Flush(),
+        steps.BeginFlush(),
+        steps.BeginFlush(),
+        steps.FinishFlush(),
+        steps.FinishFlush(),
+        steps.WriteCheckpoint(),
+        steps.Reopen(),
+        steps.WriteBookmark(),
+    ]
+)
 
 workloads = st.lists(
     st.one_of(writes, writes, checks, moves, keeping, st.just(steps.WriteBookmark())), min_size=3, max_size=25

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from eagleray.broker.log import AbortedTransaction, Appended, NewMarker, PartitionLog, Rejection
+from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.log import AbortedTransaction, Appended, PartitionLog, Rejection
+from eagleray.broker.messages import Marker
 from eagleray.protocol.records import RecordBatch
 from tests.support.batches import NOW_MS, data_batch, whole_batches
 
@@ -20,8 +22,15 @@ def append(
     return log.append(batches, leader_epoch=leader_epoch, now_ms=now_ms, **options)
 
 
+def end_marker(
+    producer_id: int, epoch: int, commit: bool, coordinator_epoch: int, transaction_version: int = 1
+) -> Marker:
+    """Make a marker for the log at hand."""
+    return Marker(ProducerIdentity(producer_id, epoch), commit, coordinator_epoch, transaction_version, ())
+
+
 def append_markers(
-    log: PartitionLog, *markers: NewMarker, now_ms: int = NOW_MS, leader_epoch: int = 0
+    log: PartitionLog, *markers: Marker, now_ms: int = NOW_MS, leader_epoch: int = 0
 ) -> list[Appended | Rejection]:
     """Append markers of a transaction coordinator."""
     return log.append_markers(markers, leader_epoch=leader_epoch, now_ms=now_ms)

@@ -30,18 +30,19 @@ MARK = "EAGLERAY_TEST_MACHINE"
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
 SYSTEM_CONFIG = {"worker_niceness": 0, "agent_register_timeout_ms": DEADLINE_S * 1000}
 ENVIRONMENT = {
-    # A machine that is gone is known to be gone within three seconds, as with cluster.yaml.
+    # A machine whose processes are gone refuses connections, which is known within three seconds, as with cluster.yaml.
+    # One that is slow has more time to answer than there: a machine that runs tests may stall for seconds.
     "RAY_health_check_period_ms": "500",
-    "RAY_health_check_timeout_ms": "500",
+    "RAY_health_check_timeout_ms": "10000",
     "RAY_health_check_failure_threshold": "3",
     # At any address but 127.0.0.1 Ray listens to the whole network; nobody is let in without the token.
     "RAY_AUTH_MODE": "token",
 }
 # On a busy machine Ray's processes take longer to start than the half a minute that Ray gives them.
 PATIENT_RAY = """
-from eagleray.actors.embedded_ray import patience
+from eagleray.actors.cluster.embedded_ray import longer_start_timeout
 from ray.scripts.scripts import main
-with patience():
+with longer_start_timeout():
     main()
 """
 ANY_PORT = (
@@ -159,7 +160,7 @@ class Machines:
     # What there is
 
     def log_folders(self):
-        """Where Ray has logged, in all lives of all machines."""
+        """Where Ray has logged, in all its starts on all machines."""
         return sorted([*glob.glob(f"{self._folder}/logs-*"), *glob.glob(f"{self._folder}/[0-9]*/session_*_*/logs")])
 
     def processes_of(self, number):
@@ -187,9 +188,12 @@ class Machines:
 
     def kill_raylet(self, number):
         """End a machine's raylet alone; what it had started finds out by itself."""
-        raylets = [process for process in self.processes_of(number) if has_name(process, "raylet")]
+        raylets = self._raylets_of(number)
         assert len(raylets) == 1, raylets
         _kill(raylets)
+
+    def _raylets_of(self, number):
+        return [process for process in self.processes_of(number) if has_name(process, "raylet")]
 
     def kill_machine(self, number):
         """End everything that runs on a machine, at once; its disk stays. Returns when that was, by `time.monotonic`.
@@ -198,19 +202,25 @@ class Machines:
         it longer: this process too, if it is a driver.
         """
         assert number != self.head or not ray.is_initialized(), "Ray would end this process"
-        processes = self.processes_of(number)
-        assert processes, f"machine {number} does not run"
+        assert self.processes_of(number), f"machine {number} does not run"
         killed_at_s = time.monotonic()
-        while processes:
-            _kill(processes)
-            processes = self.processes_of(number)
+        self._end(number)
         return killed_at_s
+
+    def _end(self, number):
+        while processes := self.processes_of(number):
+            _kill(processes)
+
+    def revive(self, number):
+        """Start a machine again whose raylet is gone, also where some of Ray's helpers are left of it."""
+        if not self._raylets_of(number):
+            self._end(number)
+            self.start_machine(number)
 
     def close(self):
         """End all machines, and remove their temporary files."""
         for number in reversed(range(self._count)):
-            while processes := self.processes_of(number):
-                _kill(processes)
+            self._end(number)
         shutil.rmtree(self._folder)
 
 

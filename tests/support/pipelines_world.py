@@ -2,24 +2,16 @@
 
 import pyarrow as pa
 
-from eagleray.client.cluster import AsyncCluster
-from eagleray.client.loop_thread import LoopThread
-from eagleray.client.sync_cluster import SyncCluster
 from eagleray.pipelines.options import SinkOptions
+from tests.support.background import Background
 from tests.support.batches import NOW_MS
-from tests.support.client_world import ClientWorld
 
 
-class Here:
+class Here(Background):
     """Stands for where a cluster is: this very process."""
 
     def __init__(self):
-        self.thread = LoopThread()
-        self.cluster = SyncCluster(self.thread, self.thread.run(self._make()))
-
-    async def _make(self):
-        self.world = ClientWorld({"orders": 3, "copy": 2})
-        return AsyncCluster(self.world.runtime())
+        super().__init__({"orders": 3, "copy": 2})
 
     def connect(self):
         return self.cluster
@@ -27,19 +19,9 @@ class Here:
     def found(self):
         return self
 
-    def on_loop(self, act, *fields):
-        async def call():
-            return act(*fields)
-
-        return self.thread.run(call())
-
     def committed(self, topic):
         """The values that a reader of committed records sees, in order."""
         return sorted(value.decode() for value in self.on_loop(self.world.committed, topic))
-
-    def close(self):
-        self.on_loop(self.world.close)
-        self.cluster.close()
 
 
 def sink_options(**options):

@@ -7,7 +7,8 @@ from eagleray.broker.log import Flush, LogConfig, PartitionLog
 from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.quorum.election_state import ElectionState, read_election_state, write_election_state
 from eagleray.broker.quorum.events import QuorumEffect, QuorumMessage, SendTo
-from eagleray.broker.quorum.member import Ports, QuorumMember
+from eagleray.broker.quorum.member import QuorumMember
+from eagleray.broker.quorum.ports import Ports
 from tests.support.simulated_disk import SimulatedDisk
 
 PARTITION = TopicPartition("__cluster_metadata", 0)
@@ -21,9 +22,12 @@ TIME_OF_DAY_MS = 1_700_000_000_000
 class Voters:
     """A quorum whose every message waits until a test carries it; all have one clock, `now_ms`."""
 
-    def __init__(self, *node_ids: int, config: QuorumConfig = CONFIG, is_new: bool = False) -> None:
+    def __init__(
+        self, *node_ids: int, config: QuorumConfig = CONFIG, is_new: bool = False, may_begin: bool = True
+    ) -> None:
         self.now_ms = 0
         self.config = config
+        self.may_begin = may_begin
         self.disks = {node_id: SimulatedDisk() for node_id in node_ids}
         self.members: dict[int, QuorumMember] = {}
         self.sent: list[tuple[int, SendTo]] = []
@@ -38,7 +42,7 @@ class Voters:
         return self.members[node_id]
 
     def start(self, node_id: int) -> QuorumMember:
-        """Begin a life of a voter, with what its disk has."""
+        """Begin an incarnation of a voter, with what its disk has."""
         disk = self.disks[node_id]
         disk.crash_process()
         log = PartitionLog.open(disk, "/log", LogConfig(flush=Flush.COMMIT), now_ms=TIME_OF_DAY_MS)
@@ -48,7 +52,15 @@ class Voters:
         election = read_election_state(disk, ELECTION_STATE)
         voters = tuple(self.disks)
         member = QuorumMember(
-            PARTITION, node_id, voters, log, election=election, ports=ports, config=self.config, now_ms=self.now_ms
+            PARTITION,
+            node_id,
+            voters,
+            log,
+            election=election,
+            ports=ports,
+            config=self.config,
+            now_ms=self.now_ms,
+            may_begin=self.may_begin,
         )
         self.members[node_id] = member
         return member
@@ -56,8 +68,8 @@ class Voters:
     def _time_of_day_ms(self) -> int:
         return TIME_OF_DAY_MS + self.now_ms
 
-    def life(self, node_id: int) -> int:
-        """The number of the life that a voter is in."""
+    def incarnation(self, node_id: int) -> int:
+        """The number of the incarnation that a voter is in."""
         return read_election_state(self.disks[node_id], ELECTION_STATE).incarnation
 
     def replace_disk(self, node_id: int) -> None:

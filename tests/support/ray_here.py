@@ -10,7 +10,7 @@ import pytest
 import ray
 
 import eagleray
-from eagleray.actors.embedded_ray import EmbeddedRay
+from eagleray.actors.cluster.embedded_ray import EmbeddedRay
 from tests.support.clusters import SETTINGS, fresh, is_open, until_running
 
 GONE_SECONDS = 90

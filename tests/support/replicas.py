@@ -1,11 +1,11 @@
-"""Replicas of one partition in a few words, for tests of their machines."""
+"""Replicas of one partition in a few words, for tests of their state machines."""
 
-from eagleray.broker.controller.changes import NodeJoined, NodesPlanned, TopicCreated
-from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
-from eagleray.broker.controller.nodes import NodeRegistration, PlannedNode
-from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogConfig, PartitionLog
+from eagleray.broker.metadata.changes import NodeJoined, NodesPlanned, TopicCreated
+from eagleray.broker.metadata.image import EMPTY_IMAGE, MetadataImage
+from eagleray.broker.metadata.nodes import NodeRegistration, PlannedNode
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.events import BrokerHeartbeatAnswered, LeaderEffect, Push, PushAnswered, SendPush
 from eagleray.broker.replication.follower import ReplicationFollower
@@ -23,7 +23,7 @@ CONFIG = ReplicationConfig(
     broker_heartbeat_interval_ms=100,
     leader_lease_ms=700,
 )
-LIVES = {1: 11, 2: 22, 3: 33}
+INCARNATIONS = {1: 11, 2: 22, 3: 33}
 """The incarnations of the nodes."""
 
 
@@ -39,7 +39,7 @@ def write(log: PartitionLog, *epochs: int, value: bytes = b"value") -> Partition
 
 
 def registration(node_id: int, incarnation: int | None = None) -> NodeRegistration:
-    return NodeRegistration(node_id, LIVES[node_id] if incarnation is None else incarnation, "", 0, ("leader",))
+    return NodeRegistration(node_id, INCARNATIONS[node_id] if incarnation is None else incarnation, "", 0, ("leader",))
 
 
 def metadata(state: PartitionImage, *, alive: tuple[int, ...] = (1, 2, 3), **configs: str) -> MetadataImage:
@@ -47,7 +47,7 @@ def metadata(state: PartitionImage, *, alive: tuple[int, ...] = (1, 2, 3), **con
     settings = {key.replace("_", "."): value for key, value in configs.items()}
     return EMPTY_IMAGE.apply(
         [
-            NodesPlanned(tuple(PlannedNode(node_id, ("leader",)) for node_id in LIVES)),
+            NodesPlanned(tuple(PlannedNode(node_id, ("leader",)) for node_id in INCARNATIONS)),
             *(NodeJoined(registration(node_id)) for node_id in alive),
             TopicCreated(PARTITION.topic, bytes(16), settings, (state,)),
         ]
@@ -56,7 +56,7 @@ def metadata(state: PartitionImage, *, alive: tuple[int, ...] = (1, 2, 3), **con
 
 def held_lease(now_ms: int = NOW_MS) -> Lease:
     lease = Lease(CONFIG)
-    lease.answered(BrokerHeartbeatAnswered(1, LIVES[1], now_ms, ErrorCode.NONE, 0))
+    lease.answered(BrokerHeartbeatAnswered(1, INCARNATIONS[1], now_ms, ErrorCode.NONE, 0))
     lease.knows(0)
     return lease
 
@@ -74,7 +74,7 @@ def leader_of(
     return ReplicationLeader(
         PARTITION,
         1,
-        LIVES[1],
+        INCARNATIONS[1],
         log,
         state,
         lease=lease or held_lease(),
@@ -84,7 +84,7 @@ def leader_of(
 
 
 def follower_of(log: PartitionLog, node_id: int = 2) -> ReplicationFollower:
-    return ReplicationFollower(PARTITION, node_id, LIVES[node_id], log)
+    return ReplicationFollower(PARTITION, node_id, INCARNATIONS[node_id], log)
 
 
 def pushes_in(effects: list[LeaderEffect]) -> dict[int, Push]:
@@ -94,7 +94,13 @@ def pushes_in(effects: list[LeaderEffect]) -> dict[int, Push]:
 def has_all(push: Push, node_id: int) -> PushAnswered:
     """The answer of a follower that has everything that the leader had."""
     return PushAnswered(
-        PARTITION, node_id, LIVES[node_id], push.push_id, push.leader_epoch, ErrorCode.NONE, push.leader_end_offset
+        PARTITION,
+        node_id,
+        INCARNATIONS[node_id],
+        push.push_id,
+        push.leader_epoch,
+        ErrorCode.NONE,
+        push.leader_end_offset,
     )
 
 

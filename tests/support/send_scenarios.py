@@ -124,6 +124,23 @@ def blocking_calls(cluster: SyncCluster, name: str, topic: str, scenario: Scenar
             raise
 
 
+def blocking_prepared(cluster: SyncCluster, name: str, topic: str, scenario: Scenario) -> None:
+    """The block of the blocking producer that prepares, and is completed by its token."""
+    settings = {"transaction_two_phase_commit_enable": True, **scenario.settings}
+    with cluster.producer(transactional_id=name, **settings) as producer, producer.transaction():
+        _send_all(producer, topic, scenario)
+        cluster.complete(producer.prepare(), commit=True)
+
+
+def blocking_prepared_branch(cluster: SyncCluster, name: str, topic: str, scenario: Scenario) -> None:
+    """One of many writers, blocking, whose driver prepares."""
+    with cluster.begin(name, tag="one") as transaction:
+        with cluster.join(transaction.branch(), **scenario.settings) as writer:
+            _send_all(writer, topic, scenario)
+            sealed = writer.seal()
+        transaction.prepare([sealed])
+
+
 def blocking_branch(cluster: SyncCluster, name: str, topic: str, scenario: Scenario) -> None:
     """One of many writers, blocking."""
     with cluster.begin(name, tag="one") as transaction:
@@ -160,6 +177,17 @@ async def asyncio_calls(cluster, name: str, topic: str, scenario: Scenario) -> N
             raise
 
 
+async def asyncio_prepared(cluster, name: str, topic: str, scenario: Scenario) -> None:
+    """The producer that prepares, and the next of its name, which completes."""
+    settings = {"transaction_two_phase_commit_enable": True, **scenario.settings}
+    async with cluster.producer(transactional_id=name, **settings) as producer:
+        producer.begin()
+        await _send_all_on_loop(producer, topic, scenario)
+        prepared = await producer.prepare()
+    async with cluster.producer(transactional_id=name, **settings) as producer:
+        assert await producer.complete(prepared)
+
+
 async def asyncio_branch(cluster, name: str, topic: str, scenario: Scenario) -> None:
     """One of many writers, on a loop."""
     async with await cluster.begin(name, tag="one") as transaction:
@@ -183,5 +211,16 @@ async def _delivered(producer, topic: str, send: Send) -> RecordMetadata:
         return await (await producer.send(send.topic or topic, send.value, **send.options))
 
 
-BLOCKING = {"blocking block": blocking_block, "blocking calls": blocking_calls, "blocking branch": blocking_branch}
-ON_LOOP = {"asyncio block": asyncio_block, "asyncio calls": asyncio_calls, "asyncio branch": asyncio_branch}
+BLOCKING = {
+    "blocking block": blocking_block,
+    "blocking calls": blocking_calls,
+    "blocking branch": blocking_branch,
+    "blocking prepared": blocking_prepared,
+    "blocking prepared branch": blocking_prepared_branch,
+}
+ON_LOOP = {
+    "asyncio block": asyncio_block,
+    "asyncio calls": asyncio_calls,
+    "asyncio branch": asyncio_branch,
+    "asyncio prepared": asyncio_prepared,
+}

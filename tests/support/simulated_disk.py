@@ -31,6 +31,12 @@ class Inode:
         self._pending: list[tuple[int, bytes] | int] = []
         self.cached = bytearray()
         self.durable = bytearray()
+        self.allocated_bytes = 0
+        """Room that it takes beside its contents."""
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.cached) + self.allocated_bytes
 
     def append(self, data: bytes) -> None:
         self._pending.append((len(self.cached), data))
@@ -95,8 +101,9 @@ class NameChange(msgspec.Struct, frozen=True):
 class SimulatedDisk:
     """A `FileSystem` that keeps what was written apart from what was flushed, and fails as it is told to.
 
-    Directories survive everything, as the port promises. Space is unlimited unless `free_bytes` is set. `trace` has
-    every operation that changes something, so that a test can repeat a workload and break each of them in turn.
+    Directories survive everything, as the port promises. Space is unlimited unless `free_bytes` is set, which falls
+    with what is written and rises with what is cut or removed. `trace` has every operation that changes something, so
+    that a test can repeat a workload and break each of them in turn.
     """
 
     def __init__(self, *, sector_bytes: int = 32) -> None:
@@ -164,6 +171,13 @@ class SimulatedDisk:
         self._boot += 1
         self.crash_process()
 
+    def write_back(self, directory: str) -> None:
+        """Bring all files of a directory to rest, as the kernel does after a while."""
+        self._flush_names(directory)
+        for path, inode in self._names.items():
+            if posixpath.dirname(path) == directory:
+                inode.flush()
+
     def rot(self, path: str, position: int, mask: int) -> None:
         """Flip bits of a byte that was at rest."""
         inode = self._names[path]
@@ -173,7 +187,8 @@ class SimulatedDisk:
 
     def copy(self) -> Self:
         """Return a disk of the same contents, to try one thing after another from the same beginning."""
-        return copy.deepcopy(self)
+        # The steps never change, and there are many.
+        return copy.deepcopy(self, {id(self.trace): [*self.trace]})
 
     def tree(self) -> dict[str, bytes]:
         """Return every file as processes see it."""
@@ -263,8 +278,15 @@ class SimulatedDisk:
         self.free_bytes -= taken_bytes
         return taken_bytes
 
+    def _give_space_back(self, size_bytes: int) -> None:
+        if self.free_bytes is not None:
+            self.free_bytes += size_bytes
+
     def _change(self, change: NameChange) -> None:
+        gone = [self._names.get(path) for path in change.paths]
         change.apply(self._names)
+        kept = {id(inode) for inode in self._names.values()}
+        self._give_space_back(sum(inode.size_bytes for inode in gone if inode and id(inode) not in kept))
         self._pending_names.append(change)
 
     def _flush_names(self, directory: str) -> None:
@@ -311,7 +333,11 @@ class SimulatedFile:
 
     def truncate(self, size: int) -> None:
         self._require_open()
-        self._disk._perform(Operation.TRUNCATE, self._path, lambda _: self._inode.resize(size))
+        self._disk._perform(Operation.TRUNCATE, self._path, lambda _: self._resize(size))
+
+    def _resize(self, size: int) -> None:
+        self._disk._give_space_back(max(len(self._inode.cached) - size, 0))
+        self._inode.resize(size)
 
     def flush(self) -> None:
         self._require_open()
@@ -323,6 +349,10 @@ class SimulatedFile:
             # The kernel reports the error once and then takes the pages for clean, whatever became of them.
             self._inode.settle(self._disk.keeps_of_failed_flush)
             raise
+
+    def duplicate(self) -> "SimulatedFile":
+        self._require_open()
+        return SimulatedFile(self._disk, self._path, self._inode)
 
     def close(self) -> None:
         self._require_open()

@@ -11,7 +11,7 @@ import time
 
 import msgspec
 
-from eagleray.actors.starting import ClusterCredentials
+from eagleray.actors.cluster.start_cluster import ClusterCredentials
 from tests.torture import faults
 from tests.torture.faults import ClientKilled, ClientSuperseded
 from tests.torture.settings import ClientSpec, TortureSettings

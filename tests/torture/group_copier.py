@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from eagleray.actors.lanes.peers import Peers
-from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.metadata.image import MetadataImage
 from eagleray.client.errors import EaglerayError
 from eagleray.client.sync_cluster import SyncCluster
 from eagleray.client.types import ConsumerRecord

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
 
-from eagleray.actors.starting import ClusterCredentials, describe_nodes
+from eagleray.actors.cluster.start_cluster import ClusterCredentials, describe_nodes
 from tests.support.machines import HEAD, Machines
 from tests.torture import faults
 from tests.torture.clients import Clients
@@ -175,7 +175,7 @@ class Killer:
     # Who is there
 
     async def until_running(self, node_ids: tuple[int, ...]) -> list[dict[str, Any]]:
-        """Wait until these nodes have joined the cluster, in whichever life; return what all nodes say."""
+        """Wait until these nodes have joined the cluster, in whichever incarnation; return what all nodes say."""
         killed = faults.nodes_ended(self.faults)
         deadline_s = time.monotonic() + _BACK_S
         while True:

@@ -20,8 +20,8 @@ from tests.support.history import (
 )
 from tests.torture.settings import TRANSACTION_TIMEOUT_MS
 
-PATIENCE = {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, "request_timeout_ms": 3_000, "max_block_ms": 120_000}
-_LIVES_OF_A_PROCESS = 100_000
+TIMEOUTS = {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, "request_timeout_ms": 3_000, "max_block_ms": 120_000}
+_INCARNATIONS_OF_A_PROCESS = 100_000
 
 
 class Superseded(Exception):
@@ -39,7 +39,7 @@ class Producing:
         self._cluster = cluster
         self._history = history
         self.transactional_id = transactional_id
-        self._incarnation = incarnation * _LIVES_OF_A_PROCESS
+        self._incarnation = incarnation * _INCARNATIONS_OF_A_PROCESS
         self._number = 0
         self._producer: AsyncProducer | None = None
 
@@ -48,7 +48,7 @@ class Producing:
         last, self._producer = self._producer, None
         self._incarnation += 1
         self._number = 0
-        producer = self._cluster.producer(transactional_id=self.transactional_id, **PATIENCE)
+        producer = self._cluster.producer(transactional_id=self.transactional_id, **TIMEOUTS)
         await producer.init()
         self._producer = producer
         return last

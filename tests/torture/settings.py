@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from eagleray.broker.controller.image import MetadataImage
+from eagleray.broker.metadata.image import MetadataImage
 from tests.support.history import Transform
 
 SOURCE, TARGET, GROUP = "orders", "invoices", "billing"

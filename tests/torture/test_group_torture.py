@@ -9,7 +9,7 @@ SECONDS = 20
 
 
 @pytest.mark.slow
-def test_copy_is_exact_whoever_of_the_group_is_killed(tmp_path):
+def test_copy_is_exact_whichever_member_is_killed(tmp_path):
     report = torture_group(tmp_path, seconds=SECONDS, seed=15)
     assert report.is_good, report.text()
     assert report.killed.keys() == KINDS.keys(), "members of both kinds were killed"

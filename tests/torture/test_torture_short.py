@@ -50,7 +50,7 @@ def is_left(process, before):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["separate", "colocated"])
-def test_everything_is_exactly_once_whoever_is_killed(layout, temporary, tmp_path):
+def test_everything_is_exactly_once_whichever_process_is_killed(layout, temporary, tmp_path):
     directory = str(tmp_path / "torture")
     settings = TortureSettings(
         seconds=SECONDS, fewest_faults=FEWEST_FAULTS, seed=11, layout=layout, clients=2, writers=3, pause_s=1.5

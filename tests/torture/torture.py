@@ -15,8 +15,8 @@ import msgspec
 import ray
 
 from eagleray import aio
-from eagleray.actors.cluster_credentials import ClusterCredentials
-from eagleray.actors.finding import find_cluster
+from eagleray.actors.cluster.discovery import find_cluster
+from eagleray.actors.process.cluster_credentials import ClusterCredentials
 from eagleray.client.cluster import AsyncCluster
 from tests.support.history import History, gather, read_events
 from tests.support.history_checker import COMMITTED, UNCOMMITTED, check

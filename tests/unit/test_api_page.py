@@ -17,6 +17,8 @@ CALLED = {
     eagleray.Admin: "admin",
     eagleray.Transaction: "transaction",
     eagleray.BranchWriter: "writer",
+    eagleray.TransactionPool: "pool",
+    eagleray.PooledTransaction: "txn",
     eagleray.Delivery: "sent",
     eagleray.RecordBatch: "batch",
 }
@@ -29,6 +31,8 @@ ON_A_LOOP = {
     eagleray.aio.Admin: "admin",
     eagleray.aio.Transaction: "transaction",
     eagleray.aio.BranchWriter: "writer",
+    eagleray.aio.TransactionPool: "pool",
+    eagleray.aio.PooledTransaction: "txn",
 }
 """The same on an event loop: the page shows what they have beside the others."""
 
@@ -47,6 +51,14 @@ INTERNAL = {
     ("producer", "abandon"),  # by the loop, when it ends
     ("producer", "abort_because"),  # by blocks of transactions
     ("producer", "forked"),  # by the loop, in a process that was forked
+    ("pool", "abandon"),
+    ("pool", "forked"),
+    # By its blocks, and those of its transactions:
+    ("pool", "failure"),
+    ("pool", "give_back"),
+    ("pool", "take_over"),
+    ("pool", "take_slot"),
+    ("txn", "producer"),
     ("producer", "sender"),  # by the producer for threads
     ("producer", "send_prepared"),
     ("sent", "ending"),  # by the methods of a delivery
@@ -59,6 +71,7 @@ INTERNAL = {
     ("batch", "verify_crc"),  # scan has done it
     ("batch", "view"),
     ("writer", "abandon"),
+    ("transaction", "remembered"),  # by Spark's sink, which compares it with the checkpoint
     ("writer", "send_prepared"),  # by Spark's sink, with batches in the columnar codec's form
 }
 

@@ -35,10 +35,11 @@ def test_every_api_has_a_row(script: ModuleType):
     rows = script.render_table().splitlines()[2:]
     assert len(rows) == len(APIS)
     assert "| 71 | GetTelemetrySubscriptions | 0 | 0 | no |  |" in rows
-    assert any(row.startswith("| 22 | InitProducerId | 0-6 | 2 | 0-5 | version 6 is not stable") for row in rows)
+    [row] = [row for row in rows if row.startswith("| 22 | InitProducerId | 0-6 | 2 | 0-5 | version 6 is not stable")]
+    assert "`transaction.two.phase.commit.enable`" in row
 
 
-def test_what_is_served_shows(script: ModuleType, monkeypatch: pytest.MonkeyPatch):
+def test_served_versions_show(script: ModuleType, monkeypatch: pytest.MonkeyPatch):
     served = {26: SimpleNamespace(lowest=0, highest=5), 47: SimpleNamespace(lowest=0, highest=0)}
     monkeypatch.setattr(script, "SERVED", served)
     rows = script.render_table().splitlines()

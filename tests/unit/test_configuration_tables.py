@@ -2,14 +2,14 @@
 
 import pytest
 
-from eagleray.actors.settings import ALIASES, CLUSTER_KEYS, check_settings, described_cluster_settings
-from eagleray.broker.controller.topic_configs import (
+from eagleray.actors.common.settings import ALIASES, CLUSTER_KEYS, check_settings, described_cluster_settings
+from eagleray.broker.log import InvalidConfig
+from eagleray.broker.metadata.topic_configs import (
     TOPIC_CONFIG_KEYS,
     TopicConfig,
     described_topic_settings,
     text_of,
 )
-from eagleray.broker.log import InvalidConfig
 from eagleray.broker.settings import NOT_IN_KAFKA, SAME
 from tests.support.scripts import check_document, load_script
 
@@ -68,7 +68,7 @@ NUMBERS = [each for each in described_cluster_settings().values() if each.kind i
 TOPIC_NUMBERS = [each for each in described_topic_settings().values() if each.kind in (int, float)]
 
 
-def complaint(check, key, value):
+def refusal(check, key, value):
     """What is said of a value that is refused; empty for one that is taken."""
     try:
         check({key: f"{value}"})
@@ -82,7 +82,7 @@ def refuses(check, key, value):
 
     Others may have to move with it; those name it in their ranges.
     """
-    said = complaint(check, key, value)
+    said = refusal(check, key, value)
     return said.startswith(f"{key} is ") and "expected" in said
 
 

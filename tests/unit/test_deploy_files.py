@@ -78,7 +78,7 @@ def test_wheel_is_that_of_this_version():
         assert set(re.findall(r"eagleray-[^\s\"]*?\.whl", text)) == {wheel}
 
 
-def test_what_is_copied_is_there():
+def test_copied_files_are_there():
     missing = [
         here
         for here in CLUSTER["file_mounts"].values()
@@ -160,16 +160,16 @@ def test_kubernetes_uses_the_ports_and_health_checks_of_cluster_yaml():
     assert {each["name"]: each["value"] for each in HEAD_CONTAINER["env"]} == checks
 
 
-def patience_of(command):
+def reconnect_timeout_of(command):
     """How long a machine goes on without the head."""
     return dict(re.findall(r"(RAY_gcs_rpc_server_reconnect_timeout_s)=(\d+)", command))
 
 
 def test_all_machines_wait_for_the_head_equally_long():
-    assert patience_of(RAY_HEAD)
-    assert patience_of(RAY_HEAD) == patience_of(RAY_WORKER)
+    assert reconnect_timeout_of(RAY_HEAD)
+    assert reconnect_timeout_of(RAY_HEAD) == reconnect_timeout_of(RAY_WORKER)
     (container,) = WORKERS["template"]["spec"]["containers"]
-    assert {each["name"]: each["value"] for each in container["env"]} == patience_of(RAY_WORKER)
+    assert {each["name"]: each["value"] for each in container["env"]} == reconnect_timeout_of(RAY_WORKER)
 
 
 def test_streams_are_on_as_many_machines_as_the_file_names():

@@ -30,6 +30,7 @@ class Machine:
         monkeypatch.delenv("JAVA_HOME", raising=False)
         monkeypatch.setattr(self.script, "KNOWN_HOMES", ())
         monkeypatch.setattr(self.script, "ADMINISTRATORS_PATH", str(root / "sbin"))
+        monkeypatch.setattr(self.script, "KNOWN_SERVERS", (f"{root.relative_to('/')}/postgresql/*/bin",))
         self.run_as(user_id=0)
 
     def run_as(self, user_id: int) -> None:
@@ -125,7 +126,12 @@ def test_passwordless_sudo_installs(machine: Machine):
 
 @pytest.mark.parametrize(
     ("option", "package", "program"),
-    [("--maven", "maven", "mvn"), ("--kcat", "kcat", "kcat"), ("--redis", "redis", "redis-server")],
+    [
+        ("--maven", "maven", "mvn"),
+        ("--kcat", "kcat", "kcat"),
+        ("--redis", "redis", "redis-server"),
+        ("--postgres", "postgresql", "postgres"),
+    ],
 )
 def test_other_programs_are_installed_only_when_asked_for(machine: Machine, option: str, package: str, program: str):
     machine.add_program("java", java())
@@ -145,6 +151,16 @@ def test_ssh_server_and_rsync_are_installed_when_asked_for(machine: Machine, tmp
     assert (tmp_path / folder / "sshd").exists()
     machine.add_program("rsync", "#!/bin/sh")
     assert machine.ensure("--ssh", "--required") == 0
+
+
+def test_server_that_is_on_no_path_is_found(machine: Machine, tmp_path: Path):
+    machine.add_program("java", java())
+    assert machine.ensure("--postgres", "--required") == 1
+    folder = tmp_path / "postgresql" / "15" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "postgres").write_text("#!/bin/sh")
+    (folder / "postgres").chmod(0o755)
+    assert machine.ensure("--postgres", "--required") == 0
 
 
 def test_without_kcat_java_counts_as_found_all_the_same(machine: Machine):

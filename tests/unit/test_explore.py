@@ -62,16 +62,30 @@ def test_breaks(number):
 """
 """It interrupts the exploration when its first example that fails is being shrunk."""
 
+STARTING = (
+    SETTINGS
+    + """
+import signal, time
+from pathlib import Path
+
+if not Path("began").exists():
+    Path("began").touch()
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(600)
+"""
+)
+"""It interrupts the exploration while its first run starts, which cannot say so by its exit code."""
+
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch):
     return load_script("explore", monkeypatch)
 
 
-def explore(root: Path, *, until: str, **files: str) -> tuple[int, str]:
+def explore(root: Path, *, until: str, conftest: str = SETTINGS, **files: str) -> tuple[int, str]:
     """Explore some files, until a line is printed."""
     (root / "tests" / "property").mkdir(parents=True)
-    (root / "conftest.py").write_text(SETTINGS)
+    (root / "conftest.py").write_text(conftest)
     for name, text in files.items():
         (root / "tests" / "property" / f"test_{name}.py").write_text(text)
     plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "_hypothesis_pytestplugin"}
@@ -93,7 +107,7 @@ def explore(root: Path, *, until: str, **files: str) -> tuple[int, str]:
     return process.returncode, "".join(seen) + rest
 
 
-def test_what_breaks_is_printed_with_the_line_that_reproduces_it(tmp_path):
+def test_failure_is_printed_with_the_line_that_reproduces_it(tmp_path):
     exit_code, output = explore(tmp_path, until="round 3", holds=HOLDS, breaks=BREAKS)
     assert exit_code == 1
     assert "number=1000" in output
@@ -145,3 +159,9 @@ def test_examples_of_make_test_are_always_the_same():
     replay = settings.get_profile("replay")
     assert (replay.database, replay.phases) == (kept, (Phase.reuse,))
     assert settings.get_profile("thorough").max_examples > settings.get_profile("test").max_examples
+
+
+def test_run_that_is_interrupted_while_it_starts_has_not_failed(tmp_path):
+    exit_code, output = explore(tmp_path, until="nothing of the kind", conftest=STARTING, holds=HOLDS)
+    assert "interrupted" in output
+    assert (exit_code, output.splitlines()[-1]) == (0, "make explore: 0 examples in 1 round, and nothing failed.")

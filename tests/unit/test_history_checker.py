@@ -163,7 +163,7 @@ def test_producers_have_no_order_among_each_other():
     )
 
 
-def test_what_only_the_committed_reader_finds_is_wrong():
+def test_record_that_only_the_committed_reader_finds_is_wrong():
     fewer = seen({ORDERS_0: (found(0, A), found(2, C))})
     violations = check(two_committed(uncommitted=fewer))
     assert violations == (NotInUncommitted(Place(ORDERS_1, 0), "record 1 of writer/1/1"),)
@@ -291,7 +291,7 @@ def test_an_output_that_is_not_made_of_its_input_is_wrong():
     assert check(billed(FROM_A, wrong)) == (WrongOutput("billing", Place(ORDERS_0, 2), Place(INVOICES, 1)),)
 
 
-def test_an_output_of_an_input_that_nobody_committed_is_wrong():
+def test_output_of_an_uncommitted_input_is_wrong():
     wrong = invoice(2, Place(ORDERS_0, 1), "<b>")
     assert check(billed(FROM_A, FROM_C, wrong)) == (WrongOutput("billing", Place(ORDERS_0, 1), Place(INVOICES, 2)),)
 
@@ -299,7 +299,7 @@ def test_an_output_of_an_input_that_nobody_committed_is_wrong():
 # What clients write down
 
 
-def test_what_a_client_wrote_is_read_back_up_to_a_line_that_is_not_whole(tmp_path):
+def test_notes_of_a_client_are_read_back_up_to_a_line_that_is_not_whole(tmp_path):
     path = str(tmp_path / "client")
     events = [Begun(FIRST, (A, B), (GroupOffset("billing", ORDERS_0, 3),)), Ending(FIRST, True)]
     with HistoryWriter(path) as writer:

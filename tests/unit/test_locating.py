@@ -9,10 +9,10 @@ import threading
 import pytest
 
 from eagleray import cluster_records
-from eagleray.actors import ray_probe
-from eagleray.actors.cluster_credentials import ClusterCredentials
-from eagleray.actors.ray_probe import NoRay, clusters_at
-from eagleray.broker.controller.image import EMPTY_IMAGE
+from eagleray.actors.cluster import ray_probe
+from eagleray.actors.cluster.ray_probe import NoRay, clusters_at
+from eagleray.actors.process.cluster_credentials import ClusterCredentials
+from eagleray.broker.metadata.image import EMPTY_IMAGE
 from eagleray.client.errors import ClusterNotFound, InvalidArgument
 from eagleray.cluster_records import ClusterRecord
 from eagleray.locating import Location, check_ray, locate
@@ -228,7 +228,7 @@ def test_listener_that_is_no_ray_is_said_in_one_line(does, capfd):
 
 THREADS = """
 import glob, re, signal, socket
-from eagleray.actors import ray_probe
+from eagleray.actors.cluster import ray_probe
 
 def blocked(thread):
     try:

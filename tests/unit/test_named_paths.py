@@ -1,4 +1,4 @@
-"""What the pages link to or name in prose is there: files, folders and modules of the repository."""
+"""What the pages link to or name in prose is there: files, folders, modules and tests of the repository."""
 
 import re
 import subprocess
@@ -20,6 +20,8 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 QUOTED = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"[\w.-]+(/[\w.-]+)*/?")
 MODULE = re.compile(r"eagleray(\.\w+)+")
+TEST = re.compile(r"`(test_\w+)` in `(tests/[\w/]+\.py)`")
+BUGS = "## Bugs of Kafka's transactions that you do not have here"
 
 
 def prose_of(page: str) -> str:
@@ -85,6 +87,24 @@ def has_name(file: str, name: str) -> bool:
     return re.search(rf"\b{name}\b", (REPOSITORY / file).read_text()) is not None
 
 
+def missing_tests(text: str) -> list[str]:
+    """The tests named with their files that there are none of."""
+    return [name for name, file in TEST.findall(text) if not is_test_of(file, name)]
+
+
+def is_test_of(file: str, name: str) -> bool:
+    return (
+        file in TRACKED
+        and re.search(rf"^ *(async )?def {name}\(", (REPOSITORY / file).read_text(), re.MULTILINE) is not None
+    )
+
+
+def bugs_of_kafka() -> list[str]:
+    """The rows of the table in docs/transactions.md, without its head."""
+    section = (REPOSITORY / "docs/transactions.md").read_text().partition(f"\n{BUGS}\n")[2].partition("\n## ")[0]
+    return [line for line in section.splitlines() if line.startswith("|")][2:]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str):
     assert missing_links(page, prose_of(page)) == []
@@ -106,6 +126,24 @@ def test_path_that_is_not_there_is_found(quoted: str):
 @pytest.mark.parametrize("target", ["nothing.md", "docs/nothing.md", "docs/clients.md#nothing", "#nothing"])
 def test_link_that_leads_nowhere_is_found(target: str):
     assert missing_links("README.md", f"See [this]({target}).") == [target]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tests_in_prose_are_there(page: str):
+    assert missing_tests(prose_of(page)) == []
+
+
+@pytest.mark.parametrize("file", ["tests/unit/test_named_paths.py", "tests/unit/test_nothing.py"])
+def test_test_that_is_not_there_is_found(file: str):
+    assert missing_tests(f"See `test_nothing_at_all` in `{file}`.") == ["test_nothing_at_all"]
+
+
+def test_bug_of_kafka_has_one_row_and_one_test():
+    rows = bugs_of_kafka()
+    bugs = [row.split("|")[1].strip() for row in rows]
+    assert {f"KAFKA-{number}" for number in (17754, 19999, 20785, 18019, 18660, 19367)} <= set(bugs)
+    assert len(set(bugs)) == len(bugs)
+    assert [row for row in rows if len(TEST.findall(row)) != 1] == []
 
 
 def test_decisions_are_listed_by_their_titles():

@@ -11,8 +11,8 @@ from benchmarks.replication.kills import Kill, quantile, rows
 from benchmarks.replication.loads import PARTS
 
 LOST = Kill("machine", 100, True, commit_s=3.4, decided_s=3.0, was_given_up=True)
-RESTARTED = Kill("actor", 200, False, commit_s=1.6, decided_s=1.4, life_s=1.1)
-GIVEN_UP = Kill("actor", 200, True, commit_s=3.3, decided_s=3.1, life_s=4.0, was_given_up=True)
+RESTARTED = Kill("actor", 200, False, commit_s=1.6, decided_s=1.4, began_s=1.1)
+GIVEN_UP = Kill("actor", 200, True, commit_s=3.3, decided_s=3.1, began_s=4.0, was_given_up=True)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ GIVEN_UP = Kill("actor", 200, True, commit_s=3.3, decided_s=3.1, life_s=4.0, was
         (RESTARTED, {"Ray": 1.1, "registering": 0.3, "the client": 0.2}),
         (GIVEN_UP, {"the session": 3.1, "the client": 0.2}),
         # Nobody had to decide anything before the client went on.
-        (Kill("actor", 200, False, commit_s=0.5, life_s=1.1), {"Ray": 0.5, "registering": 0.0, "the client": 0.0}),
+        (Kill("actor", 200, False, commit_s=0.5, began_s=1.1), {"Ray": 0.5, "registering": 0.0, "the client": 0.0}),
     ],
 )
 def test_time_after_a_kill_is_told_by_what_was_waited_for(kill, shares):

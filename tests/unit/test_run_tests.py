@@ -79,9 +79,10 @@ def write_tests(root: Path, **folders: str) -> None:
         (root / "tests" / folder / "test_some.py").write_text(tests)
 
 
-def run(script, root: Path, *tracks, monkeypatch: pytest.MonkeyPatch) -> int:
+def run(script, root: Path, *tracks, afterwards=(), monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.chdir(root)
-    return script.run_all(tracks, script.Runner((sys.executable, "-m", "pytest"), root / "files", root / "reports"))
+    runner = script.Runner((sys.executable, "-m", "pytest"), root / "files", root / "reports")
+    return script.run_all(script.Plan(tracks, afterwards), runner)
 
 
 def start(root: Path, *chosen: str) -> subprocess.Popen[str]:
@@ -140,7 +141,17 @@ def test_tracks_run_at_the_same_time_and_each_in_its_order(script, tmp_path, mon
     }
 
 
-def test_what_a_folder_took_is_said(script, tmp_path, monkeypatch, capfd):
+def test_track_that_has_ended_takes_what_is_left(script, tmp_path, monkeypatch, capfd):
+    """The first track ends when the last run of all has begun, so that the second has run all but the first."""
+    write_tests(tmp_path, pipelines=meets("spark", "last"), unit=PASSES, cluster=PASSES, torture=meets("last", "spark"))
+    first, second, *afterwards = (
+        script.Command(name, (f"tests/{name}",)) for name in ("pipelines", "unit", "cluster", "torture")
+    )
+    assert run(script, tmp_path, (first,), (second,), afterwards=tuple(afterwards), monkeypatch=monkeypatch) == 0
+    assert re.findall(r"tests/(\w+) begin;", capfd.readouterr().out) == ["pipelines", "unit", "cluster", "torture"]
+
+
+def test_time_of_a_folder_is_printed(script, tmp_path, monkeypatch, capfd):
     write_tests(tmp_path, unit=PASSES, cluster=PASSES)
     tracks = [(script.Command(name, (f"tests/{name}",)),) for name in ("unit", "cluster")]
     assert run(script, tmp_path, *tracks, monkeypatch=monkeypatch) == 0
@@ -171,8 +182,11 @@ def test_choice_that_fits_no_test_has_failed(script, tmp_path, monkeypatch, capf
     assert last_line(capfd) == "make test: the tests side by side failed (no test was found)."
 
 
-def test_folders_with_ray_run_one_after_the_other_beside_those_without(script):
-    with_ray, (together,) = script.plan(4, [])
+def test_folders_with_ray_run_on_two_tracks_once_those_without_have_ended(script):
+    plan = script.plan(4, [])
+    with_spark, (together,) = plan.tracks
+    with_ray = (*with_spark, *plan.afterwards)
+    assert [command.arguments[-1] for command in with_spark] == list(script.WITH_SPARK)
     assert together.arguments[:4] == ("-n", "4", "--dist", "loadgroup")
     assert {f"--ignore={folder}" for folder in (*script.WITH_RAY, "tests/deploy")} <= set(together.arguments)
     assert [command.arguments[-1] for command in with_ray] == list(script.WITH_RAY)
@@ -181,7 +195,7 @@ def test_folders_with_ray_run_one_after_the_other_beside_those_without(script):
 
 
 def test_quick_run_starts_no_ray_and_leaves_the_slow_folders_out(script):
-    ((quick,),) = script.quick_plan(2)
+    ((quick,),) = script.quick_plan(2).tracks
     assert {f"--ignore={folder}" for folder in (*script.WITH_RAY, *script.NOT_QUICK)} <= set(quick.arguments)
 
 

@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from eagleray.actors.settings import controller_config, coordinator_config
+from eagleray.actors.common.settings import config_of
+from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.groups.events import CommitOffsets
 from eagleray.broker.partitions.events import Produce
+from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.events import InitProducerId
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.client.config import ConsumerConfig, ProducerConfig
@@ -23,9 +25,10 @@ from eagleray.client.errors import DeliveryTimeout, InvalidConfig
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import split_batches
 from tests.support.client_helpers import ORDERS, a_consumer, a_producer, a_transactional, outcome, poll_values, settled
-from tests.support.client_world import Fate, in_world
+from tests.support.cluster_in_memory import in_world
 from tests.support.controllers import replicated_driver
 from tests.support.coordinators import TRANSACTIONAL_ID, CoordinatorDriver, snapshot
+from tests.support.lanes_in_memory import Fate
 
 BROKER = (
     "transactional.id.timeout.ms",
@@ -75,7 +78,7 @@ def effect(name: str, expected: dict[Any, Any]) -> Callable[[Callable[[Any], Any
 def observe_idle_transactional_id(value):
     loaded = {TRANSACTIONAL_ID: snapshot(TransactionState.EMPTY)}
     settings = {"transactional.id.timeout.ms": value, "transaction.state.log.num.partitions": "1"}
-    driver = CoordinatorDriver(coordinator_config(settings), loaded=loaded)
+    driver = CoordinatorDriver(config_of(CoordinatorConfig, settings), loaded=loaded)
     driver.tick(HOUR_MS + 1)
     return "forgotten" if driver.appends and driver.append().snapshot is None else "remembered"
 
@@ -83,7 +86,7 @@ def observe_idle_transactional_id(value):
 @effect("max.transaction.timeout.ms", {"900000": ErrorCode.NONE, "59999": ErrorCode.INVALID_TRANSACTION_TIMEOUT})
 def observe_longest_timeout(value):
     settings = {"max.transaction.timeout.ms": value, "transaction.state.log.num.partitions": "1"}
-    driver = CoordinatorDriver(coordinator_config(settings))
+    driver = CoordinatorDriver(config_of(CoordinatorConfig, settings))
     request = driver.init(timeout_ms=60_000)
     driver.settle()
     return driver.replies[request].error_code
@@ -91,7 +94,7 @@ def observe_longest_timeout(value):
 
 def transaction_log(setting, value):
     """`__transaction_state` of a new cluster on three machines."""
-    return replicated_driver(controller_config({setting: value})).image.topics["__transaction_state"]
+    return replicated_driver(config_of(ControllerConfig, {setting: value})).image.topics["__transaction_state"]
 
 
 @effect("transaction.state.log.replication.factor", {"3": 3, "2": 2})

@@ -20,7 +20,18 @@ def test_document_is_up_to_date():
 def test_every_entry_of_a_table_is_an_arrow(script: ModuleType):
     drawn = script.render_diagram(script.TRANSACTION)
     assert drawn.count("-->") == 1 + sum(map(len, VALID_PREVIOUS.values()))
-    assert "    Ongoing --> PrepareCommit: EndTxn, commit\n" in drawn
+    assert "    Ongoing --> PrepareCommit: EndTxn, CompleteTransaction or a resolver, commit\n" in drawn
+
+
+def test_resolving_transaction_is_ended_by_its_token_alone(script: ModuleType):
+    rows = script.render_prepared().splitlines()
+    assert "| Prepared | Invalid | Decide | Refused | Decide | Decide |" in rows
+    assert "| Resolving | Refused | Refused | - | Decide | Decide |" in rows
+
+
+def test_late_copy_on_another_connection_is_asked_and_changes_nothing(script: ModuleType):
+    assert "| another connection | Asked | Carried out | Asked |\n" in script.render_bindings()
+    assert "| this connection | Carried out | Carried out | Carried out |\n" in script.render_bindings()
 
 
 def test_label_of_a_transition_that_is_gone_is_an_error(script: ModuleType):

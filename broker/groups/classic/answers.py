@@ -1,4 +1,4 @@
-"""Answers to those who wait in a classic group, each given once."""
+"""Answers to the members that wait in a classic group, each given once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NONE = ErrorCode.NONE
 
 
 class Answers:
-    """Answers members, whose sessions begin anew with that: while they waited, nobody minded their silence."""
+    """Answers members, whose sessions begin anew with that: a member that waits for an answer sends no heartbeats."""
 
     def __init__(self, context: GroupContext) -> None:
         self._context = context
@@ -23,7 +23,7 @@ class Answers:
         """Tell a member that waits for a generation that it has begun."""
         request_id = group.take_join(member)
         if request_id is not None:
-            self._context.emit(self.generation_for(group, member, request_id))
+            self._context.say(group.shard, self.generation_for(group, member, request_id))
         group.heard_of(member, now_ms)
         member.is_new = False
 
@@ -45,7 +45,7 @@ class Answers:
         """Tell a member that waits for a generation that it will not be in it."""
         request_id = group.take_join(member)
         if request_id is not None:
-            self._context.emit(GroupJoined(request_id, error_code, member_id))
+            self._context.say(group.shard, GroupJoined(request_id, error_code, member_id))
 
     # Syncs
 
@@ -53,14 +53,14 @@ class Answers:
         """Give a member that waits for it its assignment."""
         request_id, member.waiting_sync = member.waiting_sync, None
         if request_id is not None:
-            self._context.emit(assignment_for(group, member, request_id))
+            self._context.say(group.shard, assignment_for(group, member, request_id))
             group.heard_of(member, now_ms)
 
     def refuse_sync(self, group: ClassicGroup, member: Member, error_code: ErrorCode, now_ms: int) -> None:
         """Tell a member that waits for its assignment that there will be none."""
         request_id, member.waiting_sync = member.waiting_sync, None
         if request_id is not None:
-            self._context.emit(GroupSynced(request_id, error_code))
+            self._context.say(group.shard, GroupSynced(request_id, error_code))
             group.heard_of(member, now_ms)
 
     # Both

@@ -1,7 +1,7 @@
 """What members of classic groups ask, and what they are told.
 
-The fields are those of Kafka's requests and responses at their newest versions; what an older version lacks is for
-whoever speaks the wire. Subscriptions and assignments are the members' own business: bytes.
+The fields are those of Kafka's requests and responses at their newest versions; what an older version lacks,
+the Kafka server adds. Subscriptions and assignments are the members' own business: bytes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from eagleray.broker.groups.membership import NO_GENERATION, NO_MEMBER
+from eagleray.broker.limits import Int32, RecordText
 from eagleray.broker.messages import Message, RequestOf
 from eagleray.protocol.errors import ErrorCode
 
@@ -16,40 +17,40 @@ from eagleray.protocol.errors import ErrorCode
 class MemberProtocol(Message, frozen=True):
     """A way to assign that a member knows, and what the member wants under it."""
 
-    name: str
+    name: RecordText
     metadata: bytes = b""
 
 
 class JoinGroup(RequestOf["GroupJoined"], frozen=True, tag="JoinGroup"):
-    """Somebody wants to be in the next generation of a group; answered when that generation begins.
+    """A client wants to be in the next generation of a group; answered when that generation begins.
 
     A member that joins for the first time has no id and is given one. A second `JoinGroup` of the same member takes the
     place of one that still waits, which is then answered with REBALANCE_IN_PROGRESS.
     """
 
-    group: str
-    member_id: str
-    protocol_type: str
+    group: RecordText
+    member_id: RecordText
+    protocol_type: RecordText
     protocols: tuple[MemberProtocol, ...]
     """In the order in which the member would have them."""
 
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
+    session_timeout_ms: Int32
+    rebalance_timeout_ms: Int32
     """How long the others wait for this member to join again; a version without it has -1."""
 
-    group_instance_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
+    group_instance_id: RecordText | None = None
+    client_id: RecordText = ""
+    client_host: RecordText = ""
     requires_known_member_id: bool = True
     """Whether a new member is sent back with its id before it counts (KIP-394); from version 4 on."""
 
     supports_skipping_assignment: bool = True
     """Whether a leader can be told to assign nothing (KIP-814); from version 9 on."""
 
-    reason: str | None = None
+    reason: RecordText | None = None
 
     @property
-    def patience_ms(self) -> int:
+    def effective_rebalance_timeout_ms(self) -> int:
         """How long the others wait for this member, which is its session timeout where it does not say."""
         return self.rebalance_timeout_ms if self.rebalance_timeout_ms >= 0 else self.session_timeout_ms
 
@@ -79,19 +80,19 @@ class GroupJoined(Message, frozen=True, tag="GroupJoined"):
 class MemberAssignment(Message, frozen=True):
     """What the leader gives to one member."""
 
-    member_id: str
+    member_id: RecordText
     assignment: bytes
 
 
 class SyncGroup(RequestOf["GroupSynced"], frozen=True, tag="SyncGroup"):
     """A member wants its assignment; the leader brings those of all. Answered when the log has them."""
 
-    group: str
-    generation: int
-    member_id: str
-    group_instance_id: str | None = None
-    protocol_type: str | None = None
-    protocol_name: str | None = None
+    group: RecordText
+    generation: Int32
+    member_id: RecordText
+    group_instance_id: RecordText | None = None
+    protocol_type: RecordText | None = None
+    protocol_name: RecordText | None = None
     assignments: tuple[MemberAssignment, ...] = ()
 
 
@@ -108,10 +109,10 @@ class GroupSynced(Message, frozen=True, tag="GroupSynced"):
 class Heartbeat(RequestOf["HeartbeatAnswered"], frozen=True, tag="Heartbeat"):
     """A member is alive, and wants to know whether its generation is still the current one."""
 
-    group: str
-    generation: int
-    member_id: str
-    group_instance_id: str | None = None
+    group: RecordText
+    generation: Int32
+    member_id: RecordText
+    group_instance_id: RecordText | None = None
 
 
 class HeartbeatAnswered(Message, frozen=True, tag="HeartbeatAnswered"):
@@ -122,17 +123,17 @@ class HeartbeatAnswered(Message, frozen=True, tag="HeartbeatAnswered"):
 
 
 class LeavingMember(Message, frozen=True):
-    """Somebody who leaves: a member by its id, or a static one by its group.instance.id, or by both."""
+    """A member that leaves: named by its id, or a static one by its group.instance.id, or by both."""
 
-    member_id: str
-    group_instance_id: str | None = None
-    reason: str | None = None
+    member_id: RecordText
+    group_instance_id: RecordText | None = None
+    reason: RecordText | None = None
 
 
 class LeaveGroup(RequestOf["GroupLeft"], frozen=True, tag="LeaveGroup"):
     """Members leave a group, or an admin has them leave."""
 
-    group: str
+    group: RecordText
     members: tuple[LeavingMember, ...]
 
 
@@ -153,9 +154,9 @@ class GroupLeft(Message, frozen=True, tag="GroupLeft"):
 
 
 class DescribeGroup(RequestOf["GroupDescribed"], frozen=True, tag="DescribeGroup"):
-    """Somebody wants to see a group and its members."""
+    """A client wants to see a group and its members."""
 
-    group: str
+    group: RecordText
 
 
 class DescribedMember(Message, frozen=True):

@@ -26,7 +26,7 @@ class ClassicGroup(GenerationMembership):
 
     Owns: members, pending members (KIP-394: they have an id and have not joined with it), which requests wait, and when
     what is due. Persists: nothing itself; the log has each generation from when its leader has assigned it, and that
-    the group is empty. Whoever comes to wait is counted here, so that each is answered once.
+    the group is empty. Each request that comes to wait is counted here, so that it is answered once.
     """
 
     kind: ClassVar = "classic"
@@ -52,11 +52,9 @@ class ClassicGroup(GenerationMembership):
         self.sync_due_ms = NEVER_MS
         self.initial_delay_left_ms = 0
         self.has_new_member = False
-        """Whether somebody has joined since an initial rebalance was last put off."""
-        self.is_assigning = False
-        """Whether the assignment of the generation is on its way to the log."""
+        """Whether a member has joined since an initial rebalance was last put off."""
         self.is_logged = False
-        """Whether the log has, or may have, anything of the group."""
+        """Whether the log has anything of the group."""
         self._joining = 0
         self._supported: Counter[str] = Counter()
 
@@ -64,7 +62,7 @@ class ClassicGroup(GenerationMembership):
 
     @property
     def has_members(self) -> bool:
-        """Whether anybody is in the group; pending members are not."""
+        """Whether the group has members; pending ones do not count."""
         return bool(self.members)
 
     @property
@@ -106,7 +104,7 @@ class ClassicGroup(GenerationMembership):
     # Members
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Take somebody in; the first decides what the group is for, and is its leader."""
+        """Take a member in; the first decides what the group is for, and is its leader."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -118,9 +116,9 @@ class ClassicGroup(GenerationMembership):
         self.pending_joins.pop(member.member_id, None)
 
     def remove(self, member: Member) -> None:
-        """Let somebody go of whom no request waits."""
-        assert member.waiting_join is None, "who waits to join is told first"
-        assert member.waiting_sync is None, "who waits to sync is told first"
+        """Let a member go that has no request waiting."""
+        assert member.waiting_join is None, "a member that waits to join is answered first"
+        assert member.waiting_sync is None, "a member that waits to sync is answered first"
         del self.members[member.member_id]
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
@@ -135,7 +133,7 @@ class ClassicGroup(GenerationMembership):
         self._count(request.protocols, 1)
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
-        member.rebalance_timeout_ms = request.patience_ms
+        member.rebalance_timeout_ms = request.effective_rebalance_timeout_ms
 
     def rename(self, member: Member, member_id: str) -> None:
         """Give a static member another id; its place in the group stays its own."""
@@ -159,12 +157,12 @@ class ClassicGroup(GenerationMembership):
     # What they agree on
 
     def supports(self, protocol_type: str, protocols: tuple[MemberProtocol, ...]) -> bool:
-        """Whether somebody who knows these could work with everybody who is there."""
+        """Whether a member that knows these protocols could work with all that are there."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
-        everybody = len(self.members)
+        members = len(self.members)
         return protocol_type == self.protocol_type and any(
-            self._supported[protocol.name] == everybody for protocol in protocols
+            self._supported[protocol.name] == members for protocol in protocols
         )
 
     def select_protocol(self) -> str:
@@ -174,7 +172,7 @@ class ClassicGroup(GenerationMembership):
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is among those who have joined; False where nobody has."""
+        """See to it that the leader is among the members that have joined; False where none has."""
         assert self.leader is not None
         if self.members[self.leader].waiting_join is None:
             joined = (member.member_id for member in self.members.values() if member.waiting_join is not None)
@@ -206,7 +204,7 @@ class ClassicGroup(GenerationMembership):
 
     @property
     def all_have_joined(self) -> bool:
-        """Whether nobody is missing, pending members included."""
+        """Whether no member is missing, pending ones included."""
         return self._joining == len(self.members) and not self.pending_joins
 
     # States and times
@@ -231,12 +229,12 @@ class ClassicGroup(GenerationMembership):
         self._deadlines.set_by(self.name, deadline_ms)
 
     def expect_join(self, member_id: str, deadline_ms: int) -> None:
-        """Wait for somebody to join with the id that it has been given."""
+        """Wait for a client to join with the id that it has been given."""
         self.pending_joins[member_id] = deadline_ms
         self._deadlines.set_by(self.name, deadline_ms)
 
     def end_join_at(self, due_ms: int) -> None:
-        """Begin the next generation at this time, with those who are there."""
+        """Begin the next generation at this time, with the members that are there."""
         self.join_due_ms = due_ms
         self._deadlines.set_by(self.name, due_ms)
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from eagleray.broker.groups.classic.answers import Answers
 from eagleray.broker.groups.classic.events import (
+    ClassicReply,
     DescribeGroup,
     GroupDescribed,
     GroupLeft,
@@ -24,7 +25,7 @@ from eagleray.broker.groups.classic.log_records import RECORD_TYPE, ClassicState
 from eagleray.broker.groups.classic.rebalancing import Rebalancer
 from eagleray.broker.groups.classic.states import GroupState
 from eagleray.broker.groups.classic.syncing import SyncServer
-from eagleray.broker.groups.context import GroupContext
+from eagleray.broker.groups.context import RETRY_MS, GroupContext
 from eagleray.broker.groups.group_protocol import GroupProtocol, Handlers
 from eagleray.broker.groups.shards import Shard
 from eagleray.broker.runtime.deadlines import Deadlines
@@ -38,8 +39,8 @@ class ClassicGroups(GroupProtocol):
     """Groups whose members speak the classic protocol.
 
     Persists: each generation when its leader has assigned it, and that a group is empty, in one record a group. After a
-    restart the members are there with their assignments, and their sessions begin anew. A client that waits
-    when a partition is given up is told NOT_COORDINATOR.
+    restart the members are there with their assignments, and their sessions begin anew. Nothing but heartbeats and
+    syncs is taken while the log takes nothing.
     """
 
     record_types: ClassVar = frozenset({RECORD_TYPE})
@@ -71,7 +72,7 @@ class ClassicGroups(GroupProtocol):
             DescribeGroup: self._describe,
         }
 
-    # Its life
+    # Starting and stopping
 
     def loaded(self, shard: Shard, now_ms: int) -> None:
         """Revive the groups that a log has."""
@@ -80,14 +81,14 @@ class ClassicGroups(GroupProtocol):
         for name, value in state.groups.items():
             group = shard.live[name] = revive(name, value, shard, self._deadlines, now_ms)
             if len(group.members) > self.context.config.group_max_size:
-                # It was made smaller meanwhile; those who join first may stay.
+                # It was made smaller meanwhile; the members that join first may stay.
                 self._rebalancer.prepare(group, now_ms)
 
-    def closed(self, shard: Shard, now_ms: int) -> None:
-        """Send all members to the next coordinator."""
+    def closed(self, shard: Shard, error_code: ErrorCode, now_ms: int) -> None:
+        """Send all members that wait to the next coordinator, or here again."""
         for group in _classic_groups(shard):
             for member in group.members.values():
-                self._answers.refuse(group, member, ErrorCode.NOT_COORDINATOR, now_ms)
+                self._answers.refuse(group, member, error_code, now_ms)
             group.enter(GroupState.DEAD, now_ms)
             del shard.live[group.name]
 
@@ -100,36 +101,44 @@ class ClassicGroups(GroupProtocol):
         """Look after the groups in which something is due."""
         for name in self._deadlines.take_due(now_ms):
             group = self._find(name)
-            if isinstance(group, ClassicGroup):
+            if isinstance(group, ErrorCode):
+                continue
+            if self.context.refusal(group.shard) is _NONE:
                 self._rebalancer.expire(group, now_ms)
+            else:
+                self._deadlines.set_by(name, now_ms + RETRY_MS)
 
     # Requests
 
     def _sync(self, request: SyncGroup, now_ms: int) -> None:
         group = self._find(request.group)
         if isinstance(group, ErrorCode):
-            self.context.emit(GroupSynced(request.request_id, group))
+            self._tell(request.group, GroupSynced(request.request_id, group))
         else:
             self._syncs.sync(request, group, now_ms)
 
     def _heartbeat(self, request: Heartbeat, now_ms: int) -> None:
         group = self._find(request.group)
         error_code = group if isinstance(group, ErrorCode) else _beat(group, request, now_ms)
-        self.context.emit(HeartbeatAnswered(request.request_id, error_code))
+        self._tell(request.group, HeartbeatAnswered(request.request_id, error_code))
 
     def _leave(self, request: LeaveGroup, now_ms: int) -> None:
         group = self._find(request.group)
         if isinstance(group, ErrorCode):
-            self.context.emit(GroupLeft(request.request_id, group))
+            self._tell(request.group, GroupLeft(request.request_id, group))
+            return
+        refusal = self.context.refusal(group.shard)
+        if refusal is not _NONE:
+            self.context.say_at_once(GroupLeft(request.request_id, refusal))
             return
         present = len(group.members)
         outcomes = tuple(self._leave_one(group, leaving, now_ms) for leaving in request.members)
-        self.context.emit(GroupLeft(request.request_id, _NONE, outcomes))
         if len(group.members) < present and group.state in _WITH_GENERATION:
             self._rebalancer.prepare(group, now_ms)
         else:
             self._rebalancer.complete_if_all_joined(group, now_ms)
         self._rebalancer.drop_if_unused(group)
+        self.context.say(group.shard, GroupLeft(request.request_id, _NONE, outcomes))
 
     def _leave_one(self, group: ClassicGroup, leaving: LeavingMember, now_ms: int) -> MemberLeft:
         instance_id = leaving.group_instance_id
@@ -145,10 +154,18 @@ class ClassicGroups(GroupProtocol):
 
     def _describe(self, request: DescribeGroup, now_ms: int) -> None:  # noqa: ARG002 - all handlers take the time
         shard = self._find_shard(request.group)
+        answer = (
+            GroupDescribed(request.request_id, shard) if isinstance(shard, ErrorCode) else _described(request, shard)
+        )
+        self._tell(request.group, answer)
+
+    def _tell(self, name: str, answer: ClassicReply) -> None:
+        """Answer from what is known of the shard of a group, or that it is not known here."""
+        shard = self._find_shard(name)
         if isinstance(shard, ErrorCode):
-            self.context.emit(GroupDescribed(request.request_id, shard))
+            self.context.say_at_once(answer)
         else:
-            self.context.emit(_described(request, shard))
+            self.context.say(shard, answer)
 
     # Finding groups
 

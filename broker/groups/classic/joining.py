@@ -1,4 +1,4 @@
-"""JoinGroup: how somebody becomes a member, or a member one of the next generation."""
+"""JoinGroup: how a client becomes a member, or a member one of the next generation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Final
 from eagleray.broker.groups.classic.answers import Answers, members_of
 from eagleray.broker.groups.classic.events import GroupJoined, JoinGroup
 from eagleray.broker.groups.classic.group import ClassicGroup
+from eagleray.broker.groups.classic.log_records import encode_group
 from eagleray.broker.groups.classic.members import Member
 from eagleray.broker.groups.classic.rebalancing import Rebalancer
 from eagleray.broker.groups.classic.states import GroupState
 from eagleray.broker.groups.config import LONGEST_TEXT, LONGEST_TIME_MS
-from eagleray.broker.groups.context import CODES_FOR_MEMBERS, GroupContext
+from eagleray.broker.groups.context import GroupContext
 from eagleray.broker.groups.shards import Shard
 from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.errors import ErrorCode
@@ -37,15 +38,15 @@ class JoinServer:
         self._deadlines = deadlines
 
     def join(self, request: JoinGroup, now_ms: int) -> None:
-        """Take somebody's wish to be in the next generation."""
+        """Take a client's wish to be in the next generation."""
         group = self._find_group(request)
         if isinstance(group, ErrorCode):
-            self._refuse(request, group)
+            self._context.say_at_once(GroupJoined(request.request_id, group, request.member_id))
             return
         if not self._has_room(group, request):
             self._turn_away(group, request, now_ms)
         elif not group.supports(request.protocol_type, request.protocols):
-            self._refuse(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            self._refuse(group, request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         elif not request.member_id:
             self._join_new(group, request, now_ms)
         elif request.member_id in group.pending_joins and request.group_instance_id is None:
@@ -54,8 +55,8 @@ class JoinServer:
             self._join_again(group, request, now_ms)
         self._rebalancer.drop_if_unused(group)
 
-    def _refuse(self, request: JoinGroup, error_code: ErrorCode) -> None:
-        self._context.emit(GroupJoined(request.request_id, error_code, request.member_id))
+    def _refuse(self, group: ClassicGroup, request: JoinGroup, error_code: ErrorCode) -> None:
+        self._context.say(group.shard, GroupJoined(request.request_id, error_code, request.member_id))
 
     # Whether it can be at all
 
@@ -70,7 +71,8 @@ class JoinServer:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if not _fits_into_records(request):
             return ErrorCode.INVALID_REQUEST
-        return self._group_in(shard, request)
+        refusal = self._context.refusal(shard)
+        return refusal if refusal is not _NONE else self._group_in(shard, request)
 
     def _group_in(self, shard: Shard, request: JoinGroup) -> ClassicGroup | ErrorCode:
         known = shard.live.get(request.group)
@@ -82,14 +84,14 @@ class JoinServer:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if known is not None:
             # A group without members may change to another protocol; the log forgets what it was.
-            self._context.log_deletion(shard, request.group, [])
+            self._context.log_deletion(shard, request.group)
         group = shard.live[request.group] = ClassicGroup(request.group, shard, self._deadlines)
         return group
 
     def _has_room(self, group: ClassicGroup, request: JoinGroup) -> bool:
         most = self._context.config.group_max_size
         if request.group_instance_id in group.static_members:
-            # It takes nobody's place but its own.
+            # It takes no other member's place.
             return True
         if group.state is GroupState.PREPARING_REBALANCE:
             member = group.members.get(request.member_id)
@@ -101,7 +103,7 @@ class JoinServer:
         member = group.members.get(request.member_id)
         if member is not None:
             self._rebalancer.remove(group, member, now_ms)
-        self._context.emit(GroupJoined(request.request_id, ErrorCode.GROUP_MAX_SIZE_REACHED))
+        self._context.say(group.shard, GroupJoined(request.request_id, ErrorCode.GROUP_MAX_SIZE_REACHED))
         self._rebalancer.complete_if_all_joined(group, now_ms)
 
     # New members
@@ -114,7 +116,7 @@ class JoinServer:
             self._replace(group, request, member_id, now_ms)
         elif instance_id is None and request.requires_known_member_id:
             group.expect_join(member_id, now_ms + request.session_timeout_ms)
-            self._context.emit(GroupJoined(request.request_id, ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            self._context.say(group.shard, GroupJoined(request.request_id, ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
             self._add(group, request, member_id, now_ms)
 
@@ -131,15 +133,14 @@ class JoinServer:
     def _join_again(self, group: ClassicGroup, request: JoinGroup, now_ms: int) -> None:
         error_code = group.check_member(request.member_id, request.group_instance_id)
         if error_code is not _NONE:
-            self._refuse(request, error_code)
+            self._refuse(group, request, error_code)
             return
         member = group.members[request.member_id]
         if _needs_rebalance(group, member, request):
             self._update(group, member, request)
             self._rebalancer.membership_changed(group, now_ms)
             return
-        answer = self._answers.generation_for(group, member, request.request_id)
-        self._context.emit(answer)
+        self._context.say(group.shard, self._answers.generation_for(group, member, request.request_id))
         group.heard_of(member, now_ms)
 
     def _update(self, group: ClassicGroup, member: Member, request: JoinGroup) -> None:
@@ -160,31 +161,24 @@ class JoinServer:
         member.client_id, member.client_host = request.client_id, request.client_host
         self._update(group, member, request)
         group.heard_of(member, now_ms)
-        if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
-            self._keep_assignment(group, member, request, leader_before or "")
+        if self._may_keep_assignment(group):
+            # Its new id is logged, and it has what it had.
+            self._rebalancer.log(group)
+            group.take_join(member)
+            self._context.say(group.shard, _same_generation(group, member, request, leader_before or ""))
         else:
             self._rebalancer.membership_changed(group, now_ms)
 
-    def _keep_assignment(self, group: ClassicGroup, member: Member, request: JoinGroup, leader_before: str) -> None:
-        """Have the new id logged instead of rebalancing, and then tell the member that it has what it had."""
-
-        def finished(error_code: ErrorCode, now_ms: int) -> None:
-            # A rebalance that has begun meanwhile answers it, and so does whoever has replaced it again.
-            if group.state is not GroupState.STABLE or member.waiting_join != request.request_id:
-                return
-            group.take_join(member)
-            group.heard_of(member, now_ms)
-            if error_code is _NONE:
-                self._context.emit(_same_generation(group, member, request, leader_before))
-            else:
-                self._refuse(request, CODES_FOR_MEMBERS.get(error_code, error_code))
-
-        assignments = {known.member_id: known.assignment for known in group.members.values()}
-        self._rebalancer.log(group, assignments, finished)
+    def _may_keep_assignment(self, group: ClassicGroup) -> bool:
+        return (
+            group.state is GroupState.STABLE
+            and group.select_protocol() == group.protocol_name
+            and not self._context.is_too_large(group.shard, (encode_group(group),))
+        )
 
 
 def _needs_rebalance(group: ClassicGroup, member: Member, request: JoinGroup) -> bool:
-    """Whether a known member's joining again calls everybody together, or it only missed an answer."""
+    """Whether a known member's joining again calls all members together, or it only missed an answer."""
     if group.state is GroupState.PREPARING_REBALANCE or member.protocols != request.protocols:
         return True
     # The leader of a stable group joins again to have everything assigned anew.
@@ -195,7 +189,7 @@ def _same_generation(group: ClassicGroup, member: Member, request: JoinGroup, le
     """Describe a generation that goes on to a member that has been replaced.
 
     A leader is told that it is one, and to assign nothing (KIP-814). One that cannot be told so is told that the leader
-    is whoever has been replaced: it must not assign anything, and nobody is there to do so.
+    is the member that it has replaced: it must not assign anything, and the one that would is gone.
     """
     leads = group.leader == member.member_id
     knows = request.supports_skipping_assignment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from eagleray.broker.groups.classic.events import MemberProtocol
@@ -38,12 +37,9 @@ class ClassicState(MembersState):
             self.groups[name] = decode_versioned(GroupMetadataValue, value)
 
 
-def encode_group(group: ClassicGroup, assignments: Mapping[str, bytes]) -> LogRecord:
+def encode_group(group: ClassicGroup) -> LogRecord:
     """Give the record that keeps a generation with the assignments of its members. Raises UnencodableMessage."""
-    members = tuple(
-        _metadata_of(member, group.protocol_name, assignments.get(member.member_id, b""))
-        for member in group.members.values()
-    )
+    members = tuple(_metadata_of(member, group.protocol_name) for member in group.members.values())
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
         generation=group.generation,
@@ -55,7 +51,7 @@ def encode_group(group: ClassicGroup, assignments: Mapping[str, bytes]) -> LogRe
     return encode_versioned(GroupMetadataKey(group=group.name)), encode_versioned(value, VALUE_VERSION)
 
 
-def _metadata_of(member: Member, protocol: str | None, assignment: bytes) -> MemberMetadata:
+def _metadata_of(member: Member, protocol: str | None) -> MemberMetadata:
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
@@ -64,7 +60,7 @@ def _metadata_of(member: Member, protocol: str | None, assignment: bytes) -> Mem
         rebalance_timeout=member.rebalance_timeout_ms,
         session_timeout=member.session_timeout_ms,
         subscription=member.metadata(protocol) or b"",
-        assignment=assignment,
+        assignment=member.assignment,
     )
 
 

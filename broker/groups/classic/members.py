@@ -33,7 +33,7 @@ class Member(msgspec.Struct):
 
     @classmethod
     def of(cls, request: JoinGroup, member_id: str) -> Member:
-        """Make a member of whoever asks to be one."""
+        """Make a member of the client that asks to be one."""
         return cls(
             member_id,
             request.group_instance_id,
@@ -41,7 +41,7 @@ class Member(msgspec.Struct):
             request.client_host,
             request.protocols,
             request.session_timeout_ms,
-            request.patience_ms,
+            request.effective_rebalance_timeout_ms,
             is_new=True,
         )
 

@@ -8,7 +8,6 @@ from eagleray.broker.groups.classic.log_records import encode_group
 from eagleray.broker.groups.classic.members import NEVER_MS, Member
 from eagleray.broker.groups.classic.states import GroupState, may_follow
 from eagleray.broker.groups.context import GroupContext
-from eagleray.broker.groups.shards import Finished
 from eagleray.protocol.errors import ErrorCode
 
 _PREPARING = GroupState.PREPARING_REBALANCE
@@ -17,12 +16,12 @@ _WITH_GENERATION = (_COMPLETING, GroupState.STABLE)
 
 
 class Rebalancer:
-    """Calls members together, begins generations, and gives up those who are not heard of.
+    """Calls members together, begins generations, and gives up members that are not heard of.
 
-    The first generation of an empty group waits for `group.initial.rebalance.delay.ms`, so that members who start
+    The first generation of an empty group waits for `group.initial.rebalance.delay.ms`, so that members that start
     together are in it together. Any other waits until all members and pending members have joined, for as long as the
-    most patient member says; who has not joined then is out, unless it is a static member, whose place is kept until
-    its session ends.
+    most patient member says; a member that has not joined then is out, unless it is static: its place is kept until
+    its session ends. A group without members is logged, so nothing is done to one while the log takes nothing.
     """
 
     def __init__(self, context: GroupContext, answers: Answers) -> None:
@@ -32,7 +31,7 @@ class Rebalancer:
     # The join phase
 
     def membership_changed(self, group: ClassicGroup, now_ms: int) -> None:
-        """Begin a rebalance, or end the one that is under way if nobody is missing."""
+        """Begin a rebalance, or end the one that is under way if no member is missing."""
         if may_follow(_PREPARING, group.state):
             self.prepare(group, now_ms)
         else:
@@ -44,7 +43,6 @@ class Rebalancer:
             for member in group.members.values():
                 member.assignment = b""
                 self._answers.refuse_sync(group, member, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
-        group.is_assigning = False
         group.pending_syncs.clear()
         group.sync_due_ms = NEVER_MS
         group.enter(_PREPARING, now_ms)
@@ -75,13 +73,13 @@ class Rebalancer:
             self.complete(group, now_ms)
 
     def complete_if_all_joined(self, group: ClassicGroup, now_ms: int) -> None:
-        """Begin the next generation unless somebody is missing, or may still come to the first."""
+        """Begin the next generation unless a member is missing, or may still come to the first."""
         is_first = group.previous_state is GroupState.EMPTY
         if group.state is _PREPARING and not is_first and group.all_have_joined:
             self.complete(group, now_ms)
 
     def complete(self, group: ClassicGroup, now_ms: int) -> None:
-        """Begin the next generation with those who have joined."""
+        """Begin the next generation with the members that have joined."""
         group.join_due_ms = NEVER_MS
         for member in [*group.members.values()]:
             if member.waiting_join is None and member.group_instance_id is None:
@@ -98,7 +96,7 @@ class Rebalancer:
         group.generation += 1
         group.protocol_name = None
         group.enter(GroupState.EMPTY, now_ms)
-        self.log(group, {}, None)
+        self.log(group)
 
     def _begin_generation(self, group: ClassicGroup, now_ms: int) -> None:
         group.generation += 1
@@ -109,10 +107,10 @@ class Rebalancer:
         group.pending_syncs = set(group.members)
         group.end_sync_at(now_ms + group.rebalance_timeout_ms)
 
-    def log(self, group: ClassicGroup, assignments: dict[str, bytes], finished: Finished | None) -> None:
-        """Have the generation logged as it is."""
+    def log(self, group: ClassicGroup) -> None:
+        """Log the generation as it is; the log has been asked whether it takes something."""
         group.is_logged = True
-        self._context.log_members(group.shard, group.name, (encode_group(group, assignments),), finished)
+        self._context.log_members(group.shard, (encode_group(group),))
 
     # Members that go
 
@@ -149,7 +147,7 @@ class Rebalancer:
             self.membership_changed(group, now_ms)
 
     def drop_if_unused(self, group: ClassicGroup) -> None:
-        """Forget a group of which nothing is in the log and in which nobody is."""
+        """Forget an empty group of which nothing is in the log."""
         live = group.shard.live
         if group.state is GroupState.EMPTY and not group.is_logged and not group.pending_joins:
             if live.get(group.name) is group:

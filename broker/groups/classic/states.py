@@ -1,9 +1,9 @@
 """The states of a classic group, and which may follow which.
 
-                 somebody joins                    everybody has joined
+                 a member joins                    all members have joined
          Empty ────────────────► PreparingRebalance ──────────────────► CompletingRebalance
            ▲                        │  ▲       ▲                          │   │
-           └──── nobody is left ────┘  │       └── joins, leaves, expires ┘   │ the leader's assignment
+           └──── all have left ─────┘  │       └── joins, leaves, expires ┘   │ the leader's assignment
                                        │                                      │ is in the log
                                        └───── joins, leaves, expires ─ Stable ◄┘
 
@@ -22,7 +22,7 @@ class GroupState(enum.Enum):
     """Where a classic group stands, by Kafka's own names."""
 
     EMPTY = "Empty"
-    """Nobody is in the group; it may have offsets."""
+    """The group has no members; it may have offsets."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
     """Members are called together; joins wait until all are there or have had their time."""
@@ -34,7 +34,7 @@ class GroupState(enum.Enum):
     """Every member of the generation has its assignment."""
 
     DEAD = "Dead"
-    """Nobody finds the group here any more."""
+    """The group is not found here any more."""
 
 
 _State = GroupState

@@ -5,17 +5,17 @@ from __future__ import annotations
 from eagleray.broker.groups.classic.answers import Answers, assignment_for
 from eagleray.broker.groups.classic.events import GroupSynced, SyncGroup
 from eagleray.broker.groups.classic.group import ClassicGroup
-from eagleray.broker.groups.classic.members import Member
+from eagleray.broker.groups.classic.log_records import encode_group
 from eagleray.broker.groups.classic.rebalancing import Rebalancer
 from eagleray.broker.groups.classic.states import GroupState
-from eagleray.broker.groups.context import CODES_FOR_MEMBERS, GroupContext
+from eagleray.broker.groups.context import GroupContext
 from eagleray.protocol.errors import ErrorCode
 
 _NONE = ErrorCode.NONE
 
 
 class SyncServer:
-    """Lets members wait for their assignments, and hands those out once the log has them."""
+    """Lets members wait for their assignments, and hands those out when their leader has brought them."""
 
     def __init__(self, context: GroupContext, answers: Answers, rebalancer: Rebalancer) -> None:
         self._context = context
@@ -23,49 +23,39 @@ class SyncServer:
         self._rebalancer = rebalancer
 
     def sync(self, request: SyncGroup, group: ClassicGroup, now_ms: int) -> None:
-        """Take a request of somebody who says to be in the generation."""
+        """Take a request of a client that says to be in the generation."""
         error_code = _check(request, group)
         if error_code is not _NONE:
-            self._context.emit(GroupSynced(request.request_id, error_code))
+            self._context.say(group.shard, GroupSynced(request.request_id, error_code))
             return
         member = group.members[request.member_id]
-        group.pending_syncs.discard(member.member_id)
-        if group.state is GroupState.STABLE:
-            self._context.emit(assignment_for(group, member, request.request_id))
-            group.heard_of(member, now_ms)
-        else:
-            self._wait(group, member, request, now_ms)
-
-    def _wait(self, group: ClassicGroup, member: Member, request: SyncGroup, now_ms: int) -> None:
-        self._answers.refuse_sync(group, member, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
-        member.waiting_sync = request.request_id
-        # What a leader brings for a second time is on its way to the log already.
-        if group.leader == member.member_id and not group.is_assigning:
-            self._log(group, {given.member_id: given.assignment for given in request.assignments})
-
-    def _log(self, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-        generation = group.generation
-        group.is_assigning = True
-
-        def finished(error_code: ErrorCode, now_ms: int) -> None:
-            # A rebalance that has begun meanwhile has told everybody already.
-            if group.is_completing_rebalance and group.generation == generation:
-                self._finish(group, assignments, error_code, now_ms)
-
-        self._rebalancer.log(group, assignments, finished)
-
-    def _finish(self, group: ClassicGroup, assignments: dict[str, bytes], error_code: ErrorCode, now_ms: int) -> None:
-        group.is_assigning = False
-        members = group.members.values()
-        if error_code is _NONE:
-            group.enter(GroupState.STABLE, now_ms)
-            for member in members:
-                member.assignment = assignments.get(member.member_id, b"")
-                self._answers.synced(group, member, now_ms)
+        brings_assignments = group.is_completing_rebalance and group.leader == member.member_id
+        refusal = self._context.refusal(group.shard) if brings_assignments else _NONE
+        if refusal is not _NONE:
+            self._context.say_at_once(GroupSynced(request.request_id, refusal))
             return
-        for member in members:
-            self._answers.refuse_sync(group, member, CODES_FOR_MEMBERS.get(error_code, error_code), now_ms)
-        self._rebalancer.membership_changed(group, now_ms)
+        group.pending_syncs.discard(member.member_id)
+        if group.is_completing_rebalance:
+            self._answers.refuse_sync(group, member, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
+            member.waiting_sync = request.request_id
+        else:
+            self._context.say(group.shard, assignment_for(group, member, request.request_id))
+            group.heard_of(member, now_ms)
+        if brings_assignments:
+            self._assign(group, {given.member_id: given.assignment for given in request.assignments}, now_ms)
+
+    def _assign(self, group: ClassicGroup, assignments: dict[str, bytes], now_ms: int) -> None:
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+        if self._context.is_too_large(group.shard, (encode_group(group),)):
+            for member in group.members.values():
+                self._answers.refuse_sync(group, member, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)
+            self._rebalancer.prepare(group, now_ms)
+            return
+        group.enter(GroupState.STABLE, now_ms)
+        self._rebalancer.log(group)
+        for member in group.members.values():
+            self._answers.synced(group, member, now_ms)
 
 
 def _check(request: SyncGroup, group: ClassicGroup) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""Who assigns partitions: pure functions from members and topics to what each member shall own."""
+"""What assigns partitions: pure functions from members and topics to what each member shall own."""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ class ConsumerGroupConfig(msgspec.Struct, frozen=True, kw_only=True):
         Setting(
             "The number of members that a KIP-848 group may have; further ones get GROUP_MAX_SIZE_REACHED.",
             least=1,
+            reached="GROUP_MAX_SIZE_REACHED",
         ),
     ] = INT32_MAX
 

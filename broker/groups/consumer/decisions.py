@@ -55,7 +55,7 @@ class GroupDecision(msgspec.Struct, frozen=True):
 class Draft:
     """A copy of a group's state that records are applied to as they are written.
 
-    The group itself stays as it is: it changes when the log has the records, by the same `apply`.
+    The group itself stays as it is until the records are logged, and then changes by the same `apply`.
     """
 
     def __init__(self, state: GroupState) -> None:

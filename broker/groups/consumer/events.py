@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from eagleray.broker.groups.membership import NO_MEMBER
+from eagleray.broker.limits import Int32, PartitionNumber, RecordText
 from eagleray.broker.messages import Message, RequestOf
 from eagleray.protocol.errors import ErrorCode
 
@@ -18,7 +19,7 @@ class PartitionsOfTopic(Message, frozen=True):
     """Partitions of the topic with an id."""
 
     topic_id: bytes
-    partitions: tuple[int, ...]
+    partitions: tuple[PartitionNumber, ...]
 
 
 class ConsumerHeartbeat(RequestOf["ConsumerHeartbeatAnswered"], frozen=True, tag="ConsumerHeartbeat"):
@@ -27,20 +28,20 @@ class ConsumerHeartbeat(RequestOf["ConsumerHeartbeatAnswered"], frozen=True, tag
     What is None has not changed since its last heartbeat.
     """
 
-    group: str
-    member_id: str
-    member_epoch: int
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = NOT_GIVEN_MS
-    subscribed_topic_names: tuple[str, ...] | None = None
-    subscribed_topic_regex: str | None = None
-    server_assignor: str | None = None
+    group: RecordText
+    member_id: RecordText
+    member_epoch: Int32
+    instance_id: RecordText | None = None
+    rack_id: RecordText | None = None
+    rebalance_timeout_ms: Int32 = NOT_GIVEN_MS
+    subscribed_topic_names: tuple[RecordText, ...] | None = None
+    subscribed_topic_regex: RecordText | None = None
+    server_assignor: RecordText | None = None
     owned: tuple[PartitionsOfTopic, ...] | None = None
-    client_id: str = ""
-    client_host: str = ""
+    client_id: RecordText = ""
+    client_host: RecordText = ""
     brings_member_id: bool = True
-    """Whether whoever joins has to have made an id for itself; from version 1 on."""
+    """Whether a client that joins has to have made an id for itself; from version 1 on."""
 
 
 class ConsumerHeartbeatAnswered(Message, frozen=True, tag="ConsumerHeartbeatAnswered"):
@@ -57,9 +58,9 @@ class ConsumerHeartbeatAnswered(Message, frozen=True, tag="ConsumerHeartbeatAnsw
 
 
 class DescribeConsumerGroup(RequestOf["ConsumerGroupDescribed"], frozen=True, tag="DescribeConsumerGroup"):
-    """Somebody wants to see a group and its members."""
+    """A client wants to see a group and its members."""
 
-    group: str
+    group: RecordText
 
 
 class NamedPartitions(Message, frozen=True):

@@ -33,8 +33,8 @@ class ConsumerGroup:
     """A group whose members the coordinator assigns partitions to.
 
     Owns: the state that the group's records come to, and the deadlines of its members, which no record has. A decision
-    changes nothing but the time at which a member was last heard from; `apply` does the rest once the log has the
-    records. Until then nothing else may be decided, because it would be decided on what is no longer so.
+    changes nothing but the time at which a member was last heard from; `apply` does the rest, before anything else is
+    decided.
     """
 
     def __init__(self, group_id: str, config: ConsumerGroupConfig) -> None:
@@ -105,7 +105,7 @@ class ConsumerGroup:
 
     @property
     def members(self) -> dict[str, Member]:
-        """Who is in the group."""
+        """The members of the group."""
         return self.state.members
 
     def check_commit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -25,11 +25,11 @@ from eagleray.protocol.messages.consumer_group_records import ConsumerGroupMetad
 
 
 class ConsumerGroupTable:
-    """Groups by name, and which of them wait for the log.
+    """Groups by name.
 
-    A decision with records makes its group busy until `apply` has them or `forget` says that the log never will;
-    a request to a busy group waits. `apply` is also all that a recovery needs: what replaying the log
-    gives is the state that was, but for the members' deadlines, which begin anew.
+    A decision changes nothing before `apply` has its records, in the same turn, unless the log takes nothing. `apply`
+    is also all that a recovery needs: what replaying the log gives is the state that was, but for the members'
+    deadlines, which begin anew.
     """
 
     def __init__(self, config: ConsumerGroupConfig, new_member_id: Callable[[], str]) -> None:
@@ -37,17 +37,9 @@ class ConsumerGroupTable:
         self._config = config
         self._new_member_id = new_member_id
         self._topics = NO_TOPICS
-        self._busy: set[str] = set()
-
-    def update_topics(self, by_name: Mapping[str, tuple[bytes, int]], version: int = 0) -> None:
-        """Take the topics that there are now, each with its id and how many partitions it has.
-
-        Groups notice with the next heartbeat of any member.
-        """
-        self.take_topics(Topics(by_name, version))
 
     def take_topics(self, topics: Topics) -> None:
-        """Take the topics that there are now, where many such as this one share them."""
+        """Take the topics that there are now; groups notice with the next heartbeat of any member."""
         self._topics = topics
 
     def begin_sessions(self, now_ms: int) -> None:
@@ -55,17 +47,12 @@ class ConsumerGroupTable:
         for group in self.groups.values():
             group.begin_sessions(now_ms)
 
-    def is_busy(self, group_id: str) -> bool:
-        """Say whether a group waits for the log."""
-        return group_id in self._busy
-
     # Decisions
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client, now_ms: int
     ) -> GroupDecision:
         """Decide about a ConsumerGroupHeartbeat of some version."""
-        assert request.group_id not in self._busy, f"{request.group_id} waits for the log"
         refusal = check_request(request, version, self._config.group_consumer_assignors)
         if refusal is not None:
             return refuse(request.group_id, refusal)
@@ -76,7 +63,7 @@ class ConsumerGroupTable:
             group = ConsumerGroup(request.group_id, self._config)
         if not request.member_id:
             request = replace(request, member_id=self._new_member_id())
-        return self._hold(group.heartbeat(request, client, self._around(now_ms)))
+        return group.heartbeat(request, client, self._around(now_ms))
 
     def next_due_ms(self, group_id: str) -> int:
         """When the time of a member of a group is up."""
@@ -84,17 +71,9 @@ class ConsumerGroupTable:
         return NEVER_MS if group is None else group.next_due_ms
 
     def expire(self, group_id: str, now_ms: int) -> GroupDecision | None:
-        """Decide about the members of a group whose time is up; nothing as long as it waits for the log."""
+        """Decide about the members of a group whose time is up, if there are any."""
         group = self.groups.get(group_id)
-        if group is None or group_id in self._busy:
-            return None
-        decision = group.expire(self._around(now_ms))
-        return None if decision is None else self._hold(decision)
-
-    def _hold(self, decision: GroupDecision) -> GroupDecision:
-        if decision.records:
-            self._busy.add(decision.group_id)
-        return decision
+        return None if group is None else group.expire(self._around(now_ms))
 
     def _around(self, now_ms: int) -> Surroundings:
         return Surroundings(self._config, self._topics, now_ms)
@@ -109,7 +88,6 @@ class ConsumerGroupTable:
         for key_bytes, value_bytes in records:
             key = decode_key(key_bytes)
             if key is not None:
-                self._busy.discard(key.group_id)
                 self._apply(key, decode_value(key, value_bytes), now_ms)
 
     def _apply(self, key: Key, value: Message | None, now_ms: int) -> None:
@@ -121,10 +99,6 @@ class ConsumerGroupTable:
         elif value is not None:
             group = self.groups[key.group_id] = ConsumerGroup(key.group_id, self._config)
             group.apply(key, value, now_ms)
-
-    def forget(self, decision: GroupDecision) -> None:
-        """Take back a decision whose records the log does not have and never will."""
-        self._busy.discard(decision.group_id)
 
     # Questions
 

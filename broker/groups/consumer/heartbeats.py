@@ -24,7 +24,7 @@ from eagleray.protocol.messages.consumer_group_heartbeat import (
 
 
 class Client(msgspec.Struct, frozen=True):
-    """Who is at the other end of the connection."""
+    """The client at the other end of the connection."""
 
     client_id: str = ""
     host: str = ""
@@ -38,7 +38,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     now_ms: int
 
 
-# Heartbeats of members, and of those who want to be.
+# Heartbeats of members, and of clients that want to be members.
 
 
 def stay(

@@ -1,4 +1,4 @@
-"""Who sends a heartbeat: a new member, a known one, one that comes back, or one that is no member any more."""
+"""Whom a heartbeat is from: a new member, a known one, one that comes back, or one that is no member any more."""
 
 from __future__ import annotations
 

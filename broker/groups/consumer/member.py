@@ -61,7 +61,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def held(self) -> Partitions:
-        """All that nobody else may be given now."""
+        """All that no other member may be given now."""
         return self.assigned | self.to_revoke
 
     def is_reconciled(self, target_epoch: int) -> bool:

@@ -50,6 +50,10 @@ _VALUES: Final[dict[type[Key], type[Message]]] = {
     ConsumerGroupRegularExpressionKey: ConsumerGroupRegularExpressionValue,
 }
 _KEYS: Final[dict[int | None, type[Key]]] = {key.wire.record_type: key for key in _VALUES}
+MESSAGES: Final[dict[int, tuple[type[Message], type[Message]]]] = {
+    key.wire.record_type: (key, value) for key, value in _VALUES.items() if key.wire.record_type is not None
+}
+"""The keys and values by the types of the keys."""
 RECORD_TYPES: Final = frozenset(key.wire.record_type for key in _VALUES if key.wire.record_type is not None)
 """The types of the keys under which these groups keep something in the log."""
 

@@ -1,6 +1,6 @@
 """When members of a group have to have been heard from, and when they have to have given up partitions.
 
-Times are not in the log: whoever loads a group gives all of its members their full time again.
+Times are not in the log: the coordinator that loads a group gives all of its members their full time again.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class GroupState(msgspec.Struct, kw_only=True):
 
     targets: dict[str, Partitions] = {}
     holders: dict[TopicIdPartition, str] = {}
-    """Who owns a partition, or has not yet given it up."""
+    """The member that owns a partition, or has not yet given it up."""
 
     regexes: dict[str, frozenset[str]] = {}
     """The topics that regular expressions stand for."""
@@ -95,7 +95,7 @@ class GroupState(msgspec.Struct, kw_only=True):
         return member.topic_names | self.regexes.get(member.topic_regex, frozenset())
 
     def subscribed_topics(self) -> set[str]:
-        """Return the names of all that anybody is subscribed to."""
+        """Return the names of all topics that a member is subscribed to."""
         return set().union(*map(self.topics_of, self.members.values()))
 
     def preferred_assignor(self, assignors: tuple[str, ...]) -> str:

@@ -1,8 +1,8 @@
 """The uniform assignor: members own equally much, as far as their subscriptions let them, and keep what they have.
 
-Everybody keeps what it still wants. What nobody has goes to whoever wants it and has least. Then whoever has most gives
-to somebody with at least two less, one partition after the other, until nobody can: where all want the same topics no
-fewer could have moved, and loads differ by one at the most.
+Each member keeps what it still wants. A partition without an owner goes to the member that wants it and has least. Then
+the member that has most gives to one with at least two less, one partition after the other, until none can: where all
+want the same topics no fewer could have moved, and loads differ by one at the most.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Holding:
         self.size += 1
 
     def give(self, wanted: frozenset[bytes]) -> TopicIdPartition | None:
-        """Give a partition of a topic that somebody wants, of the one that there is most of; None without any."""
+        """Give a partition of the wanted topic that most are left of; None without any."""
         topics = [(len(numbers), topic_id) for topic_id, numbers in self.by_topic.items() if topic_id in wanted]
         if not topics:
             return None
@@ -77,7 +77,7 @@ class _Cohort:
 
 
 class _Balance:
-    """Who has what while an assignment is being made."""
+    """Which member has what while an assignment is being made."""
 
     def __init__(self, members: Mapping[str, Subscriber]) -> None:
         self.holdings: dict[str, _Holding] = {}
@@ -98,9 +98,9 @@ class _Balance:
     def keep(
         self, members: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
     ) -> Iterable[TopicIdPartition]:
-        """Let members keep what there still is and they still want; return what nobody has.
+        """Let members keep what there still is and they still want; return the partitions without an owner.
 
-        The topics that fewest members want come first: those who want more are then filled up with the rest.
+        The topics that fewest members want come first: members that want more are then filled up with the rest.
         """
         wanted = [topic_id for topic_id in partition_counts if topic_id in self._by_topic]
         wanted.sort(key=lambda topic_id: (sum(len(cohort.members) for cohort in self._by_topic[topic_id]), topic_id))
@@ -124,7 +124,7 @@ class _Balance:
             self._give(partition, member_id)
 
     def even_out(self) -> bool:
-        """Let those with most give to those with least, and say whether anybody gave anything."""
+        """Let those with most give to those with least, and say whether any member gave anything."""
         gave = False
         donors = [(-holding.size, member_id) for member_id, holding in self.holdings.items()]
         heapify(donors)
@@ -137,7 +137,7 @@ class _Balance:
         return gave
 
     def _relieve(self, donor: str, holding: _Holding) -> bool:
-        """Let a member give one partition to somebody with at least two less."""
+        """Let a member give one partition to another with at least two less."""
         recipients = sorted((cohort.least(), index) for index, cohort in enumerate(self._cohorts.values()))
         cohorts = list(self._cohorts.values())
         for (size, recipient), index in recipients:

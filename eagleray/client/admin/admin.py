@@ -16,18 +16,17 @@ from eagleray.broker.controller.events import (
     NewTopic,
     TopicsAnswered,
 )
-from eagleray.broker.controller.nodes import NO_NODE
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS, PartitionImage
-from eagleray.broker.groups.events import DeleteGroup, DeleteOffsets, GroupsListed, ListGroups, OffsetsCommitted
+from eagleray.broker.groups.events import DeleteGroup, DeleteOffsets, ListGroups
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
-from eagleray.broker.messages import RequestOf
-from eagleray.broker.partitions.events import DeleteRecords, DescribePartition, PartitionDescribed, RecordsDeleted
+from eagleray.broker.metadata.nodes import NO_NODE
+from eagleray.broker.metadata.topics import CONSUMER_OFFSETS, PartitionImage
+from eagleray.broker.partitions.events import DeleteRecords, DescribePartition, PartitionDescribed
 from eagleray.client import validation
+from eagleray.client.admin.blocking import BlockingAdmin
 from eagleray.client.admin.descriptions import GroupOffset, PartitionDescription, TopicConfigs, TopicDescription
 from eagleray.client.admin.replica_admin import ReplicaAdmin
-from eagleray.client.admin.transaction_admin import TransactionAdmin
-from eagleray.client.calls import RetryPolicy, call_with_retries
+from eagleray.client.calls import Question, call_with_retries
 from eagleray.client.config import check_choice
 from eagleray.client.controller_calls import ask_controller
 from eagleray.client.errors import (
@@ -39,14 +38,15 @@ from eagleray.client.errors import (
     TopicRefused,
     error_for,
 )
-from eagleray.client.lookups import any_error, commit_offsets, fetch_offsets, list_offsets
+from eagleray.client.lookups import any_error, ask_group, commit_offsets, fetch_offsets, list_offsets
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.settings import IsolationLevel
 from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
 from eagleray.protocol.errors import ErrorCode
 
 
-class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
+class AsyncAdmin(ReplicaAdmin, BlockingAdmin):
     """Creates, changes, describes and deletes what a cluster holds.
 
         async with cluster.admin as admin:
@@ -72,7 +72,7 @@ class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
         configs: Mapping[str, str | float | bool] | None = None,
         exist_ok: bool = False,
     ) -> None:
-        """Create a topic; -1 means the cluster's default. Replicas are on as many different machines."""
+        """Create a topic; -1 means the cluster's default. Each replica of a partition is on a machine of its own."""
         topic = NewTopic(
             validation.new_topic(name),
             validation.partition_count(partitions, has_default=True),
@@ -80,13 +80,13 @@ class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
             validation.configs(configs or {}),
         )
         tolerated = {ErrorCode.TOPIC_ALREADY_EXISTS} if exist_ok else set()
-        await self._change(f"creating topic {name!r}", CreateTopics, (topic,), tolerated=tolerated)
+        await self._change(f"creating topic {name!r}", Question(CreateTopics, (topic,)), tolerated=tolerated)
         await self._runtime.view.find_topic(name, self._retry_policy.total_ms)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and everything in it; raises TopicNotFound where there is none."""
         validation.topic(name)
-        await self._change(f"deleting topic {name!r}", DeleteTopics, (name,))
+        await self._change(f"deleting topic {name!r}", Question(DeleteTopics, (name,)))
         while name in self._runtime.view.partitions:
             await self._runtime.view.refreshed()
 
@@ -94,54 +94,51 @@ class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
         """Give a topic more partitions, this many in all; records with keys may go elsewhere from then on."""
         validation.topic(name)
         validation.partition_count(partitions)
-        await self._change(f"growing topic {name!r}", GrowTopic, name, partitions)
+        await self._change(f"growing topic {name!r}", Question(GrowTopic, name, partitions))
         while len(self._runtime.view.partitions.get(name, ())) < partitions:
             await self._runtime.view.refreshed()
 
     async def alter_topic(self, name: str, changes: Mapping[str, str | float | bool | None]) -> None:
         """Set settings of a topic; None takes one back to its default."""
         validation.topic(name)
-        await self._change(f"changing topic {name!r}", AlterTopicConfigs, name, validation.config_changes(changes))
+        question = Question(AlterTopicConfigs, name, validation.config_changes(changes))
+        await self._change(f"changing topic {name!r}", question)
 
     async def _change(
-        self,
-        doing: str,
-        message_type: type[RequestOf[TopicsAnswered]],
-        *fields: object,
-        tolerated: Iterable[ErrorCode] = (),
-    ) -> TopicsAnswered:
+        self, doing: str, question: Question[TopicsAnswered], *, tolerated: Iterable[ErrorCode] = ()
+    ) -> None:
         """Have the controller change something; what a lost attempt has done already is no error of the next."""
-        accepted = set(tolerated)
+        accepted = {_NONE, *tolerated}
+
+        def refusals(reply: TopicsAnswered) -> list[ErrorCode]:
+            return [result.error_code for result in reply.results if result.error_code not in accepted]
 
         def error_of(reply: TopicsAnswered, may_be_done: bool) -> ErrorCode:
             if may_be_done:
-                accepted.update(_DONE_BEFORE.get(message_type, ()))
-            codes = [code for code in (result.error_code for result in reply.results) if code not in accepted]
-            if _UNKNOWN in codes:
-                # A broker may learn of a topic later, so its clients ask again; the controller knows them all.
-                raise _topic_error(_UNKNOWN, doing, reply)
-            return next((code for code in codes if code is not _NONE), _NONE)
+                accepted.update(_DONE_BEFORE.get(question.message_type, ()))
+            return next((code for code in refusals(reply) if code is not _UNKNOWN), _NONE)
 
-        answer: TopicsAnswered = await ask_controller(
+        answer = await ask_controller(
             self._runtime,
             doing,
-            message_type,
-            *fields,
+            question,
             retry_policy=self._retry_policy,
             error_of=error_of,
             exception_for=_topic_error,
         )
+        if refusals(answer):
+            # A broker may learn of a topic later, so its clients ask again; the controller knows them all.
+            raise _topic_error(_UNKNOWN, doing, answer)
         await self._runtime.view.refreshed()
-        return answer
 
-    async def list_topics(self, *, internal: bool = False) -> dict[str, int]:
-        """Return the topics, each with its number of partitions."""
-        await self._runtime.view.refreshed()
+    async def list_topics(self, *, internal: bool = False, max_age_ms: int = -1) -> dict[str, int]:
+        """Return the topics, each with its number of partitions, from what is known where that is not too old."""
+        await self._runtime.view.refreshed_within(max_age_ms)
         known = self._runtime.view.partitions
         return {name: len(names) for name, names in sorted(known.items()) if internal or not name.startswith("__")}
 
     async def describe_topic(self, name: str) -> TopicDescription:
-        """Return a topic with where each of its partitions stands; the offsets of one without a leader are -1."""
+        """Return a topic with its partitions, their leaders and offsets; the offsets of one without a leader are -1."""
         validation.topic(name)
         await self._runtime.view.refreshed()
         topic = self._runtime.view.image.topics.get(name)
@@ -171,19 +168,17 @@ class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
     async def _describe(self, partition: TopicPartition, image: PartitionImage) -> PartitionDescribed:
         if image.leader == NO_NODE:
             return PartitionDescribed(0, ErrorCode.LEADER_NOT_AVAILABLE, image.leader_epoch)
-        reply: PartitionDescribed = await self._ask_leader(partition, "describing", DescribePartition)
-        return reply
+        return await self._ask_leader(partition, "describing", Question(DescribePartition, partition))
 
     async def describe_configs(self, topic: str) -> TopicConfigs:
-        """Return every setting of a topic as it counts."""
+        """Return the settings of a topic that are in force."""
         validation.topic(topic)
         view = self._runtime.view
-        reply: ConfigsDescribed = await call_with_retries(
+        reply = await call_with_retries(
             self._runtime,
             view.any_node,
             f"describing the settings of topic {topic!r}",
-            DescribeConfigs,
-            topic,
+            Question(DescribeConfigs, topic),
             retry_policy=self._retry_policy,
             error_of=_unless_unknown,
         )
@@ -198,16 +193,16 @@ class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
     ) -> dict[TopicPartition, int]:
         """Delete records before an offset of each partition (-1: all); return where the partitions begin then.
 
-        Each leader waits so long until the other replicas in sync have deleted them as well; asking again is harmless.
+        Each leader waits until the other replicas in sync have deleted them as well; asking again is harmless.
         """
         wanted = validation.offsets_to_delete(before)
         validation.timeout_ms("timeout_ms", timeout_ms)
         await self._require(wanted)
         questions = (
-            self._ask_leader(partition, "deleting records of", DeleteRecords, offset, timeout_ms)
+            self._ask_leader(partition, "deleting records of", Question(DeleteRecords, partition, offset, timeout_ms))
             for partition, offset in wanted.items()
         )
-        replies: list[RecordsDeleted] = await asyncio.gather(*questions)
+        replies = await asyncio.gather(*questions)
         return {name: reply.log_start_offset for name, reply in zip(wanted, replies, strict=True)}
 
     async def list_offsets(
@@ -236,7 +231,7 @@ class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
 
     async def list_groups(self) -> list[str]:
         """Return the groups that have committed offsets or members."""
-        replies: list[GroupsListed] = await self._ask_all_leaders(CONSUMER_OFFSETS, "listing groups", ListGroups)
+        replies = await self._ask_all_leaders(CONSUMER_OFFSETS, "listing groups", Question(ListGroups))
         return sorted({group.name for reply in replies for group in reply.groups})
 
     async def describe_group(self, group: str) -> list[GroupOffset]:
@@ -257,34 +252,21 @@ class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
         ]
 
     async def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
-        """Say how far a group has come, in the place of its consumers."""
+        """Set offsets of a group, in place of its consumers."""
         metadata = ConsumerGroupMetadata(validation.group(group))
         await commit_offsets(self._runtime, metadata, offsets, self._retry_policy)
 
     async def delete_group_offsets(self, group: str, *partitions: TopicPartition) -> None:
-        """Have a group forget how far it has come in partitions."""
-        await self._ask_group(group, "deleting offsets of", DeleteOffsets, validation.partitions(partitions))
+        """Delete the offsets of a group in these partitions."""
+        question = Question(DeleteOffsets, validation.group(group), validation.partitions(partitions))
+        await ask_group(self._runtime, group, "deleting offsets of", question, self._retry_policy, error_of=any_error)
 
     async def delete_group(self, group: str) -> None:
-        """Have a group forgotten."""
-        await self._ask_group(group, "deleting", DeleteGroup)
+        """Delete a group."""
+        question = Question(DeleteGroup, validation.group(group))
+        await ask_group(self._runtime, group, "deleting", question, self._retry_policy, error_of=any_error)
 
-    async def _ask_group(
-        self, group: str, doing: str, message_type: type[RequestOf[OffsetsCommitted]], *fields: object
-    ) -> None:
-        validation.group(group)
-        await call_with_retries(
-            self._runtime,
-            lambda: self._runtime.view.group_coordinator(group),
-            f"{doing} group {group!r}",
-            message_type,
-            group,
-            *fields,
-            retry_policy=self._retry_policy,
-            error_of=any_error,
-        )
-
-    # Life
+    # Incarnation
 
     async def close(self) -> None:
         """Do nothing: an admin owns nothing."""
@@ -298,7 +280,7 @@ class AsyncAdmin(ReplicaAdmin, TransactionAdmin):
 
 _NONE = ErrorCode.NONE
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_DONE_BEFORE: dict[type, tuple[ErrorCode, ...]] = {
+_DONE_BEFORE: dict[object, tuple[ErrorCode, ...]] = {
     CreateTopics: (ErrorCode.TOPIC_ALREADY_EXISTS,),
     DeleteTopics: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,),
     GrowTopic: (ErrorCode.INVALID_PARTITIONS,),

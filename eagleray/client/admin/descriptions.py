@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.transactions.origin import UNKNOWN_ORIGIN, Origin
 
 
 class PartitionDescription(msgspec.Struct, frozen=True):
@@ -42,7 +43,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
 
 
 class TopicConfigs(msgspec.Struct, frozen=True):
-    """Every setting of a topic as it counts, and which of them were given to it."""
+    """The settings of a topic that are in force, and which of them were given to it."""
 
     configs: dict[str, str]
     explicit: tuple[str, ...]
@@ -56,6 +57,52 @@ class HangingTransaction(msgspec.Struct, frozen=True):
     coordinator_epoch: int
     open_since_offset: int
     last_timestamp_ms: int
+
+
+class BlockingTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction that holds readers of committed records back: they see nothing from its first offset on."""
+
+    partition: TopicPartition
+    open_since_offset: int
+    """The last stable offset of the partition, which is the first offset of the transaction there.
+
+    In `__consumer_offsets` it is where the transaction has put the first offsets of the group that was asked about.
+    """
+
+    records_waiting: int
+    """How many offsets from there on are replicated, and wait for its end; markers and aborted records count, too."""
+
+    last_timestamp_ms: int
+    """The newest record of it in the partition."""
+
+    producer: ProducerIdentity
+    """The identity that writes in the partition: the producer, or a branch of a transaction with many writers."""
+
+    transactional_id: str | None
+    """Its owner; None where no coordinator knows it, so that it never ends by itself."""
+
+    state: str
+    """Kafka's name of it, or `hanging` without an owner."""
+
+    start_ms: int = -1
+    timeout_ms: int = -1
+    max_hold_ms: int = -1
+    """The smallest `transaction.max.hold.ms` of its topics; -1 where none of them has one."""
+
+    ends_by_ms: int = -1
+    """When the coordinator aborts it by itself, by its timeout or for its topics; -1 where it does not."""
+
+    prepared_ms: int = -1
+    """Since when it is prepared, so that only its token ends it; -1 where it is not."""
+
+    tag: str | None = None
+    """What a transaction with many writers is for."""
+
+    origin: Origin = UNKNOWN_ORIGIN
+    """Which program has begun it."""
+
+    end_with: str
+    """The command that ends it; that which shows how, where another system takes part in a two-phase commit."""
 
 
 class GroupOffset(msgspec.Struct, frozen=True):

@@ -1,29 +1,27 @@
-"""The admin's part about replicas: where they are, where they should be, and who of them leads."""
+"""The admin's part about replicas: where they are, where they should be, and which of them leads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from eagleray.actors.lanes.link import Reply
-from eagleray.broker.controller.events import (
+from eagleray.broker.controller.replica_events import (
     DrainAnswered,
     DrainNodes,
     ElectLeaders,
     ListReassignments,
     PartitionMove,
     PartitionResult,
-    PartitionsAnswered,
     Reassignment,
-    ReassignmentsListed,
     ReassignPartitions,
 )
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.messages import RequestOf
 from eagleray.client import validation
 from eagleray.client.admin.descriptions import NodeDescription
-from eagleray.client.calls import RetryPolicy, error_in
+from eagleray.client.calls import Question, error_in
 from eagleray.client.controller_calls import ask_controller
 from eagleray.client.errors import EaglerayError, ReplicasRefused, RequestTimedOut, RetriableError
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
 
@@ -47,11 +45,11 @@ class ReplicaAdmin:
     async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> None:
         """Begin to move partitions to these nodes, the preferred leader first; None takes a move back.
 
-        Raises ReplicasRefused where some cannot be moved so; the others are.
+        Raises ReplicasRefused where some cannot be moved like that; the others are moved.
         """
         wanted = validation.reassignments(targets)
         moves = tuple(PartitionMove(partition, nodes) for partition, nodes in wanted.items())
-        answer: PartitionsAnswered = await self._ask_controller("moving replicas", ReassignPartitions, moves)
+        answer = await self._ask_controller("moving replicas", Question(ReassignPartitions, moves))
         taken_back = {partition for partition, nodes in wanted.items() if nodes is None}
         _raise_refused(
             "moving replicas",
@@ -67,8 +65,7 @@ class ReplicaAdmin:
     async def list_reassignments(self, *partitions: TopicPartition) -> list[Reassignment]:
         """Return what is being moved, of some partitions or of all."""
         wanted = validation.partitions(partitions) or None
-        answer: ReassignmentsListed
-        answer = await self._ask_controller("listing moves of replicas", ListReassignments, wanted)
+        answer = await self._ask_controller("listing moves of replicas", Question(ListReassignments, wanted))
         return [*answer.reassignments]
 
     # Nodes
@@ -109,8 +106,7 @@ class ReplicaAdmin:
         meant = f"node {node}" if isinstance(node, int) else f"machine {node!r}"
         doing = f"letting {meant} have replicas again" if undo else f"draining {meant}"
         machine, node_id = (None, node) if isinstance(node, int) else (node, None)
-        answer: DrainAnswered = await self._ask_controller(doing, DrainNodes, machine, node_id, undo)
-        return answer
+        return await self._ask_controller(doing, Question(DrainNodes, machine, node_id, undo))
 
     async def kept_by(self, node: int | str) -> set[TopicPartition]:
         """Return the partitions that a node, or a machine, has replicas of."""
@@ -124,13 +120,13 @@ class ReplicaAdmin:
     # Leaders
 
     async def elect_leaders(self, *partitions: TopicPartition, unclean: bool = False) -> list[TopicPartition]:
-        """Have the first replica lead each partition, of some or of all; return those that another leads then.
+        """Have the first replica lead each partition, of some or of all; return those whose leader is another then.
 
         With `unclean`, partitions without a leader are meant: any replica that lives leads them, and what it does not
-        have is lost. Raises ReplicasRefused where no replica can be elected; elsewhere it is done.
+        have is lost. Raises ReplicasRefused where no replica can be elected; the other partitions get their leaders.
         """
-        fields = (validation.partitions(partitions) or None, bool(unclean))
-        answer: PartitionsAnswered = await self._ask_controller("electing leaders", ElectLeaders, *fields)
+        question = Question(ElectLeaders, validation.partitions(partitions) or None, bool(unclean))
+        answer = await self._ask_controller("electing leaders", question)
         elected = [result.partition for result in answer.results if result.error_code is ErrorCode.NONE]
         await self._until_led(elected, unclean=unclean)
         refused = (result for result in answer.results if result.error_code is not ErrorCode.ELECTION_NOT_NEEDED)
@@ -153,11 +149,9 @@ class ReplicaAdmin:
                 names = ", ".join(map(str, sorted(waiting)))
                 raise RequestTimedOut(f"electing leaders: those of {names} have not handed over.")
 
-    async def _ask_controller(
-        self, doing: str, message_type: Callable[..., RequestOf[Reply]], *fields: object
-    ) -> Reply:
+    async def _ask_controller(self, doing: str, question: Question[Reply]) -> Reply:
         return await ask_controller(
-            self._runtime, doing, message_type, *fields, retry_policy=self._retry_policy, exception_for=_replica_error
+            self._runtime, doing, question, retry_policy=self._retry_policy, exception_for=_replica_error
         )
 
 

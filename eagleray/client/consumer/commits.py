@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Mapping
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.client.calls import RetryPolicy
 from eagleray.client.config import ConsumerConfig
 from eagleray.client.consumer.rebalances import Rebalancer
 from eagleray.client.errors import CommitFailed, EaglerayError
 from eagleray.client.lookups import commit_offsets
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import OffsetAndMetadata
 from eagleray.protocol.errors import ErrorCode

@@ -8,18 +8,17 @@ from typing import Self
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.client import validation
-from eagleray.client.calls import RetryPolicy
 from eagleray.client.config import ConsumerConfig
 from eagleray.client.consumer.commits import Commits
 from eagleray.client.consumer.fetched_batches import UNKNOWN, PartitionState
-from eagleray.client.consumer.fetcher import EARLIEST, LATEST, Fetcher
+from eagleray.client.consumer.fetcher import EARLIEST, LATEST, Fetcher, RecordsAhead
 from eagleray.client.consumer.membership import Subscription
 from eagleray.client.consumer.positions import Positions
-from eagleray.client.consumer.read_ahead import RecordsAhead
 from eagleray.client.consumer.rebalances import OnPartitions, Rebalance, RebalanceListener, Rebalancer
 from eagleray.client.errors import ClientClosed, InvalidConfig, RefusedError, TopicNotFound
 from eagleray.client.lookups import fetch_offsets, find_topics, list_offsets
-from eagleray.client.runtime import ClientRuntime
+from eagleray.client.retry_policy import RetryPolicy
+from eagleray.client.runtime import ClientRuntime, settle
 from eagleray.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 
 _FOREVER_MS = 1000 * 60 * 60 * 24
@@ -37,7 +36,7 @@ class AsyncConsumer:
     group wants. Without one, a subscription reads all partitions; `assign` never joins. Owns: its positions, in memory;
     `commit` has the group keep them. Records are fetched ahead, one fetch for each leader at a time, while the
     application works. At read_committed it never returns a record of a transaction that is open or aborted. On failure:
-    what a retry mends is retried; what not is raised by `poll`, once what came before is taken.
+    errors that a retry can mend are retried; others are raised by `poll`, after the records that came before.
     """
 
     def __init__(
@@ -47,17 +46,10 @@ class AsyncConsumer:
         self._topics = tuple(topics)
         self._runtime = runtime
         self._config = config or ConsumerConfig()
-        self._retry_policy = RetryPolicy(
-            total_ms=self._config.default_api_timeout_ms,
-            request_ms=self._config.request_timeout_ms,
-            backoff_ms=self._config.retry_backoff_ms,
-            backoff_max_ms=self._config.retry_backoff_max_ms,
-        )
+        self._retry_policy = RetryPolicy.of(self._config, self._config.default_api_timeout_ms)
         self._fetcher = Fetcher(runtime, self._config, self._wake)
         self._positions = Positions(runtime, self._config, self._fetcher, self._retry_policy, self._wake)
-        self._group = Rebalancer(
-            runtime, self._config, self._fetcher, self._positions, on_news=self._wake, news=self._news
-        )
+        self._group = Rebalancer(runtime, self._config, self._fetcher, self._positions, self._wake, self._news)
         self._commits = Commits(runtime, self._config, self._group, self._retry_policy, self._positions.known)
         self._group.before_revocation = self._commits.commit_before_revocation
         self._waiters: set[asyncio.Future[None]] = set()
@@ -226,8 +218,7 @@ class AsyncConsumer:
 
     def _wake(self) -> None:
         for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            settle(waiter, None)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Yield records for ever; `commit`, and commits by themselves, cover exactly those that were yielded."""
@@ -286,7 +277,7 @@ class AsyncConsumer:
         return self._positions.known()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who consumes, for `send_offsets` of a producer: a member that its group has lost is refused."""
+        """Return this member of the group, for `send_offsets` of a producer: one that its group has lost is refused."""
         self._check_group("send offsets")
         return self._group.metadata()
 
@@ -315,7 +306,7 @@ class AsyncConsumer:
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record of each partition that is as young as this; None where there is none."""
+        """Return the first record of each partition with this timestamp or a later one; None where there is none."""
         self._check_open()
         wanted = validation.timestamps_to_list(timestamps_ms)
         listed = await list_offsets(self._runtime, wanted, self._fetcher.isolation, self._retry_policy)
@@ -324,7 +315,7 @@ class AsyncConsumer:
             for partition, found in listed.items()
         }
 
-    # Life
+    # Incarnation
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import repeat
 
+import msgspec
+
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
 from eagleray.broker.partitions.events import FetchedPartition
@@ -16,14 +18,11 @@ from eagleray.protocol.records import RecordBatch, RecordColumns, committed_batc
 UNKNOWN = -1
 
 
-class FetchedBatches:
+class FetchedBatches(msgspec.Struct):
     """The visible batches of one fetch, and the offset behind everything that the fetch has covered."""
 
-    __slots__ = ("batches", "next_offset")
-
-    def __init__(self, batches: list[RecordBatch], next_offset: int) -> None:
-        self.batches = batches
-        self.next_offset = next_offset
+    batches: list[RecordBatch]
+    next_offset: int
 
 
 def unpack(found: FetchedPartition, offset: int, isolation: Isolation) -> FetchedBatches:
@@ -50,44 +49,28 @@ def corrupt(partition: TopicPartition, offset: int, reason: str) -> CorruptRecor
     return CorruptRecords(f"the batch at offset {offset} of {partition} cannot be read: {reason}.")
 
 
-class PartitionState:
+class PartitionState(msgspec.Struct, eq=False):
     """One assigned partition: where the application is, where fetching is, and what lies between."""
 
-    __slots__ = (
-        "_columns",
-        "_fetched",
-        "_next",
-        "error",
-        "fetch_offset",
-        "is_fetching",
-        "is_paused",
-        "partition",
-        "position",
-        "reset_to",
-        "retry_at_ms",
-        "version",
-    )
+    partition: TopicPartition
+    position: int = UNKNOWN
+    """The offset of the next record for the application; UNKNOWN until it was looked up."""
 
-    def __init__(self, partition: TopicPartition) -> None:
-        self.partition = partition
-        self.position = UNKNOWN
-        """The offset of the next record for the application; UNKNOWN until it was looked up."""
+    fetch_offset: int = UNKNOWN
+    reset_to: int | None = None
+    """Which end of the log to look up for a position; None for where the group is, or the reset policy."""
 
-        self.fetch_offset = UNKNOWN
-        self.reset_to: int | None = None
-        """Which end of the log to look up for a position; None for where the group is, or the reset policy."""
+    version: int = 0
+    """Counts seeks, so that what was fetched before one is not taken for what comes after."""
 
-        self.version = 0
-        """Counts seeks, so that what was fetched before one is not taken for what comes after."""
-
-        self.is_fetching = False
-        self.is_paused = False
-        self.retry_at_ms = 0
-        self.error: EaglerayError | None = None
-        self._fetched: list[FetchedBatches] = []
-        self._columns: RecordColumns | None = None
-        self._next = 0
-        """The batch that is being taken, and the place in it."""
+    is_fetching: bool = False
+    is_paused: bool = False
+    retry_at_ms: int = 0
+    error: EaglerayError | None = None
+    _fetched: list[FetchedBatches] = []
+    _columns: RecordColumns | None = None
+    _next: int = 0
+    """The batch that is being taken, and the place in it."""
 
     @property
     def buffers(self) -> int:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
-from eagleray.actors.messages import Malformed
-from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.actors.lanes.messages import Malformed
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
+from eagleray.broker.metadata.nodes import NO_NODE
 from eagleray.broker.partitions.events import Fetch, Fetched, FetchedPartition, FetchPartition
 from eagleray.client.config import ConsumerConfig
 from eagleray.client.consumer.fetched_batches import UNKNOWN, PartitionState, unpack
-from eagleray.client.consumer.read_ahead import RecordsAhead
 from eagleray.client.errors import CorruptRecords, error_for
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import ConsumerRecord
 from eagleray.protocol.errors import ErrorCode
@@ -24,6 +25,37 @@ READ_AHEAD: Final = 2
 
 _Asked = list[tuple[PartitionState, int, int]]
 """The partitions of a fetch, each with its version and the offset asked for."""
+
+
+class RecordsAhead(deque[ConsumerRecord]):
+    """What both consumers yield and return from, the first record first.
+
+    Owns: those records, in memory. They do not count as read: a position that is shown or committed is that of the
+    first of its partition, until `popleft` yields it or `take` returns it. A partition that is given up or sought
+    elsewhere takes its records along. An application's thread takes from it only while no call of it is under way on
+    the loop.
+    """
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """Give up to so many records to a `poll`."""
+        return [self.popleft() for _ in range(min(limit, len(self)))]
+
+    def first_offsets(self) -> dict[TopicPartition, int]:
+        """Return, for each partition that has records here, the offset of its first one."""
+        return {record.topic_partition: record.offset for record in reversed(self)}
+
+    def keep(self, partitions: Collection[TopicPartition]) -> None:
+        """Drop the records of all other partitions."""
+        self._replace([record for record in self if record.topic_partition in partitions])
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Drop the records of partitions."""
+        self._replace([record for record in self if record.topic_partition not in partitions])
+
+    def _replace(self, records: list[ConsumerRecord]) -> None:
+        # In place, because an iterator of the application holds on to this very object.
+        self.clear()
+        self.extend(records)
 
 
 class Fetcher:
@@ -37,6 +69,7 @@ class Fetcher:
     def __init__(self, runtime: ClientRuntime, config: ConsumerConfig, on_news: Callable[[], None]) -> None:
         self._runtime = runtime
         self._config = config
+        self._retry_policy = RetryPolicy.of(config)
         self._on_news = on_news
         self.isolation = Isolation[config.isolation_level.upper()]
         self.states: dict[TopicPartition, PartitionState] = {}
@@ -168,9 +201,8 @@ class Fetcher:
             state.seek(UNKNOWN, EARLIEST if self._config.auto_offset_reset == "earliest" else LATEST)
 
     def _try_later(self, state: PartitionState) -> None:
-        """Ask again after a pause, of whoever leads the partition then."""
-        config = self._config
-        pause_ms = min(config.retry_backoff_ms << min(self._retries, 16), config.retry_backoff_max_ms)
+        """Ask again after a pause, the leader that the partition has then."""
+        pause_ms = self._retry_policy.pause_ms(self._retries)
         self._retries += 1
         self._runtime.view.refresh()
         self._pause(state, pause_ms)

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from eagleray.actors.messages import Malformed
-from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.actors.lanes.messages import Malformed
 from eagleray.broker.groups.consumer.events import ConsumerHeartbeat, ConsumerHeartbeatAnswered
 from eagleray.broker.groups.consumer.partitions import Partitions, TopicIdPartition
 from eagleray.broker.groups.membership import NO_GENERATION, NO_MEMBER
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.nodes import NO_NODE
 from eagleray.client.calls import is_only_busy
 from eagleray.client.config import ConsumerConfig
 from eagleray.client.consumer.membership import (
@@ -27,6 +27,7 @@ from eagleray.client.consumer.membership import (
 )
 from eagleray.client.errors import EaglerayError, FatalError, RefusedError, error_for
 from eagleray.client.ports import Timer
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import ConsumerGroupMetadata
 from eagleray.protocol.errors import ErrorCode
@@ -56,9 +57,7 @@ class GroupMember:
             group_instance_id=config.group_instance_id,
             assignor=config.group_remote_assignor,
             max_poll_interval_ms=config.max_poll_interval_ms,
-            request_timeout_ms=config.request_timeout_ms,
-            retry_backoff_ms=config.retry_backoff_ms,
-            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            retry_policy=RetryPolicy.of(config),
         )
         self.membership = GroupMembership(settings, runtime.now_ms())
         self._timer: Timer | None = None

@@ -18,6 +18,7 @@ import msgspec
 from eagleray.broker.groups.consumer.events import NOT_GIVEN_MS, ConsumerHeartbeatAnswered, PartitionsOfTopic
 from eagleray.broker.groups.consumer.member import JOINING, LEAVING, LEAVING_FOR_A_WHILE
 from eagleray.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic, from_topics
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.protocol.errors import ErrorCode
 
 FENCING: Final = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
@@ -85,15 +86,13 @@ class Subscription(msgspec.Struct, frozen=True):
 
 
 class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the member is, and how patient."""
+    """A member's ids, its assignor, and how long it waits."""
 
     member_id: str
     group_instance_id: str | None = None
     assignor: str | None = None
     max_poll_interval_ms: int = 300_000
-    request_timeout_ms: int = 30_000
-    retry_backoff_ms: int = 20
-    retry_backoff_max_ms: int = 200
+    retry_policy: RetryPolicy = RetryPolicy()
 
 
 class MemberHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +185,7 @@ class GroupMembership:
         """Say when to ask for a heartbeat again; None where only an event can change anything."""
         times = []
         if self._sent_ms is not None:
-            times.append(self._sent_ms + self._settings.request_timeout_ms)
+            times.append(self._sent_ms + self._settings.retry_policy.request_ms)
         elif self._has_to_leave or self.state in _ACTIVE:
             times.append(self._due_ms)
         if self.state in _ACTIVE and not self._polls:
@@ -205,7 +204,7 @@ class GroupMembership:
         return self._goodbye() if self._has_to_leave else self._regular()
 
     def _look_at_time(self, now_ms: int) -> None:
-        if self._sent_ms is not None and now_ms - self._sent_ms >= self._settings.request_timeout_ms:
+        if self._sent_ms is not None and now_ms - self._sent_ms >= self._settings.retry_policy.request_ms:
             self.unanswered(self._number, now_ms)
         if self.state in _ACTIVE and not self._polls and now_ms >= self._poll_deadline_ms:
             self._go(MemberState.STALE)
@@ -234,11 +233,9 @@ class GroupMembership:
         if number != self._number or self._sent_ms is None:
             return
         self._sent_ms = None
-        settings = self._settings
-        backoff_ms = min(settings.retry_backoff_ms << min(self._failures, 16), settings.retry_backoff_max_ms)
+        self._due_ms = now_ms + self._settings.retry_policy.pause_ms(self._failures)
         self._failures += 1
         self._tells_all = True
-        self._due_ms = now_ms + backoff_ms
         self._end_goodbye()
 
     def answered(self, number: int, answer: ConsumerHeartbeatAnswered, now_ms: int) -> None:
@@ -339,16 +336,3 @@ class GroupMembership:
     def _go(self, state: MemberState) -> None:
         assert state is self.state or state in NEXT_STATES[self.state], f"{self.state} does not lead to {state}"
         self.state = state
-
-
-__all__ = [
-    "FENCING",
-    "NEXT_STATES",
-    "Change",
-    "ChangeKind",
-    "GroupMembership",
-    "MemberHeartbeat",
-    "MemberSettings",
-    "MemberState",
-    "Subscription",
-]

@@ -5,39 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import msgspec
+
 from eagleray.broker.identities import TopicPartition
-from eagleray.client.calls import RetryPolicy, pause
+from eagleray.client.calls import pause
 from eagleray.client.config import ConsumerConfig
 from eagleray.client.consumer.fetched_batches import UNKNOWN, PartitionState
 from eagleray.client.consumer.fetcher import EARLIEST, LATEST, Fetcher
 from eagleray.client.errors import NoOffset, TopicNotFound
 from eagleray.client.lookups import check_partitions, fetch_offsets, list_offsets
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 
 
-class Positions:
+class Positions(msgspec.Struct, eq=False):
     """Looks positions up in the background: where the group is, or by the reset policy.
 
     Owns: the look-up that is under way, and the error of the last one until `raise_error` gives it to the application.
     """
 
-    def __init__(
-        self,
-        runtime: ClientRuntime,
-        config: ConsumerConfig,
-        fetcher: Fetcher,
-        retry_policy: RetryPolicy,
-        on_news: Callable[[], None],
-    ) -> None:
-        self._runtime = runtime
-        self._config = config
-        self._fetcher = fetcher
-        self._retry_policy = retry_policy
-        self._on_news = on_news
-        self._task: asyncio.Task[None] | None = None
-        self._error: Exception | None = None
-        self.waits_for_topics = False
-        """Whether a partition that does not exist is waited for: its group will take it back, or it comes soon."""
+    _runtime: ClientRuntime
+    _config: ConsumerConfig
+    _fetcher: Fetcher
+    _retry_policy: RetryPolicy
+    _on_news: Callable[[], None]
+    _task: asyncio.Task[None] | None = None
+    _error: Exception | None = None
+    waits_for_topics: bool = False
+    """Whether a partition that does not exist is waited for: its group will take it back, or it comes soon."""
 
     def known(self) -> dict[TopicPartition, int]:
         """Return the offsets behind what the application has taken, of all partitions that have one yet."""
@@ -109,6 +104,3 @@ class Positions:
         """Look nothing up any more."""
         if self._task is not None:
             self._task.cancel()
-
-
-__all__ = ["Positions"]

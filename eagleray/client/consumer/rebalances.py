@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.client.calls import RetryPolicy
 from eagleray.client.config import ConsumerConfig
 from eagleray.client.consumer.fetcher import Fetcher
 from eagleray.client.consumer.group_member import GroupMember
@@ -19,6 +18,7 @@ from eagleray.client.consumer.membership import Change, ChangeKind, Subscription
 from eagleray.client.consumer.positions import Positions
 from eagleray.client.errors import EaglerayError
 from eagleray.client.lookups import refresh_from_controller
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import ConsumerGroupMetadata
 
@@ -79,7 +79,7 @@ class Rebalance(msgspec.Struct, eq=False):
             self.stage = RebalanceStage.TOLD
 
 
-class Rebalancer:
+class Rebalancer(msgspec.Struct, eq=False):
     """Keeps what a consumer reads equal to what its group assigns to it, from one poll to the next.
 
     Owns: the place in the group, if the consumer has one. A change begins and ends within polls; what the application
@@ -87,28 +87,18 @@ class Rebalancer:
     partitions that are given up is dropped.
     """
 
-    def __init__(
-        self,
-        runtime: ClientRuntime,
-        config: ConsumerConfig,
-        fetcher: Fetcher,
-        positions: Positions,
-        *,
-        on_news: Callable[[], None],
-        news: Callable[[float], Awaitable[None]],
-    ) -> None:
-        self._runtime = runtime
-        self._config = config
-        self._fetcher = fetcher
-        self._positions = positions
-        self._on_news = on_news
-        self._news = news
-        self.before_revocation: Callable[[], Awaitable[None]] | None = None
-        self._member: GroupMember | None = None
-        self._listener = RebalanceListener()
-        self._is_beginning = False
-        self._begun: Rebalance | None = None
-        self._warning: asyncio.Task[None] | None = None
+    _runtime: ClientRuntime
+    _config: ConsumerConfig
+    _fetcher: Fetcher
+    _positions: Positions
+    _on_news: Callable[[], None]
+    _news: Callable[[float], Awaitable[None]]
+    before_revocation: Callable[[], Awaitable[None]] | None = None
+    _member: GroupMember | None = None
+    _listener: RebalanceListener = RebalanceListener()
+    _is_beginning: bool = False
+    _begun: Rebalance | None = None
+    _warning: asyncio.Task[None] | None = None
 
     # In and out
 

@@ -1,4 +1,4 @@
-"""Reads a range of offsets as the batches that the log holds, for those who decode many records at once."""
+"""Reads a range of offsets as the batches that the log holds, for readers that decode many records at once."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Iterator
 from typing import Final
 
-from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
+from eagleray.broker.metadata.nodes import NO_NODE
 from eagleray.broker.partitions.events import Fetch, Fetched, FetchPartition
-from eagleray.client.calls import RetryPolicy, call_with_retries
+from eagleray.client.calls import Question, call_with_retries
 from eagleray.client.consumer.fetched_batches import FetchedBatches, unpack
 from eagleray.client.errors import EaglerayError, OffsetOutOfRange, error_for
 from eagleray.client.loop_thread import LoopThread
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
@@ -27,16 +28,12 @@ async def fetch_batches(
     runtime: ClientRuntime, partition: TopicPartition, offset: int, isolation: Isolation, max_bytes: int
 ) -> FetchedBatches:
     """Read from an offset on; what comes back covers at least one batch, unless the log ends here for now."""
-    reply: Fetched = await call_with_retries(
+    wanted = FetchPartition(partition, offset, max_bytes)
+    reply = await call_with_retries(
         runtime,
         lambda: runtime.view.leaders.get(partition, NO_NODE),
         f"reading {partition} from offset {offset}",
-        Fetch,
-        (FetchPartition(partition, offset, max_bytes),),
-        isolation,
-        _WAIT_MS,
-        1,
-        max_bytes,
+        Question(Fetch, (wanted,), isolation, _WAIT_MS, 1, max_bytes),
         retry_policy=RetryPolicy(),
         error_of=_error_of,
         exception_for=_exception_for,

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Self
+from typing import ParamSpec, Self, TypeVar
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.client import validation
@@ -15,14 +15,12 @@ from eagleray.client.consumer.consumer import AsyncConsumer
 from eagleray.client.consumer.rebalances import OnPartitions, Rebalance
 from eagleray.client.errors import ClientClosed, ForkedClient, InvalidConfig
 from eagleray.client.loop_thread import LoopThread
-from eagleray.client.types import (
-    ConsumerGroupMetadata,
-    ConsumerRecord,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-)
+from eagleray.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 
 _LONG_POLL_MS = 60_000
+
+Fields = ParamSpec("Fields")
+Result = TypeVar("Result")
 
 
 class Consumer:
@@ -42,9 +40,9 @@ class Consumer:
         self._consumer = consumer
         self._is_closed = False
 
-    def _call(self, act: Callable[..., Any], *fields: object) -> Any:  # noqa: ANN401 - what the call returns
-        async def on_loop() -> object:
-            return act(*fields)
+    def _call(self, act: Callable[Fields, Result], *fields: Fields.args, **named: Fields.kwargs) -> Result:
+        async def on_loop() -> Result:
+            return act(*fields, **named)
 
         return self._thread.run(on_loop())
 
@@ -155,11 +153,11 @@ class Consumer:
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record of each partition that is as young as this; None where there is none."""
+        """Return the first record of each partition with this timestamp or a later one; None where there is none."""
         return self._thread.run(self._consumer.offsets_for_times(timestamps_ms))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who consumes, for `send_offsets` of a producer."""
+        """Return this member of the group, for `send_offsets` of a producer."""
         return self._consumer.group_metadata()
 
     def close(self) -> None:

@@ -13,6 +13,8 @@ from typing import Protocol, final
 import msgspec
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.client.errors import RecordRefused
+from eagleray.client.runtime import settle
 from eagleray.client.types import RecordMetadata
 from eagleray.protocol.records import BatchBuilder, CompressionType
 
@@ -176,44 +178,30 @@ class ProducerBatch(Ending):
         self.deadline_ms = now_ms + timeout_ms
 
 
-class PartitionQueue:
+class PartitionQueue(msgspec.Struct, eq=False):
     """A producer's batches for one partition that are not acknowledged, in order, those in flight included.
 
     Owned by the loop, all but `open` and `builder`.
     """
 
-    __slots__ = (
-        "batches",
-        "builder",
-        "identity",
-        "in_flight",
-        "is_known",
-        "is_ready",
-        "needs_new_epoch",
-        "next_sequence",
-        "open",
-        "partition",
-    )
+    partition: TopicPartition
+    batches: list[ProducerBatch] = []
+    in_flight: int = 0
+    open: ProducerBatch | None = None
+    """The batch that takes more records, and `builder` what gathers them; both only under the producer's lock."""
 
-    def __init__(self, partition: TopicPartition) -> None:
-        self.partition = partition
-        self.batches: list[ProducerBatch] = []
-        self.in_flight = 0
-        self.open: ProducerBatch | None = None
-        """The batch that takes more records, and `builder` what gathers them; both only under the producer's lock."""
-        self.builder: BatchBuilder | None = None
+    builder: BatchBuilder | None = None
+    is_ready: bool = False
+    """Whether it is in line to be looked at, at the end of this turn."""
 
-        self.is_ready = False
-        """Whether it is in line to be looked at, at the end of this turn."""
+    identity: ProducerIdentity | None = None
+    is_known: bool = False
+    """Whether the partition has acknowledged a batch of this identity. One that has not takes whatever sequence
+    comes first, so that no second batch may be sent along: it could overtake the first."""
 
-        self.identity: ProducerIdentity | None = None
-        self.is_known = False
-        """Whether the partition has acknowledged a batch of this identity. One that has not takes whatever sequence
-        comes first, so that no second batch may be sent along: it could overtake the first."""
-
-        self.next_sequence = 0
-        self.needs_new_epoch = False
-        """Whether a batch was given up that had a sequence: those behind it need other sequences, in a new epoch."""
+    next_sequence: int = 0
+    needs_new_epoch: bool = False
+    """Whether a batch was given up that had a sequence: those behind it need other sequences, in a new epoch."""
 
     def start_sequences(self, identity: ProducerIdentity) -> None:
         """Begin at zero under another identity."""
@@ -266,7 +254,7 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
         """Wait for the record's end, and return why it failed, or None; the loop's own thread never waits for it."""
         if not self.ending.is_done and self.ending.owner.check_wait():
             self._wait(timeout)
-        return self.ending.error
+        return self._error()
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the record's end, and return where it is, or raise why it is not.
@@ -277,8 +265,9 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
         if not self.ending.is_done and self.ending.owner.check_wait():
             self._wait(timeout)
         batch = self.ending
-        if batch.error is not None:
-            raise batch.error
+        error = self._error()
+        if error is not None:
+            raise error
         if not batch.is_done:
             raise asyncio.InvalidStateError("the record is still on its way")
         assert isinstance(batch, ProducerBatch)
@@ -286,6 +275,11 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
         timestamp = self.timestamp if batch.append_time_ms < 0 else batch.append_time_ms
         partition = batch.queue.partition
         return RecordMetadata(partition.topic, partition.partition, offset, timestamp)
+
+    def _error(self) -> Exception | None:
+        """Return what went wrong with this record, where the broker has said which records of the batch it was."""
+        error = self.ending.error
+        return error.of_record(self.index, self.ending.destination) if isinstance(error, RecordRefused) else error
 
     def _wait(self, timeout: float | None) -> None:
         ended = threading.Event()
@@ -311,17 +305,13 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
             loop = asyncio.get_running_loop()
             done: asyncio.Future[None] = loop.create_future()
             is_same_loop = not self.ending.owner.check_wait()
-
-            def settle() -> None:
-                if not done.done():
-                    done.set_result(None)
-
+            go_on = partial(settle, done, None)
             # The record of a blocking producer ends on the thread of another loop.
-            self.ending.when_done(settle if is_same_loop else partial(_wake, loop, settle))
+            self.ending.when_done(go_on if is_same_loop else partial(_wake, loop, go_on))
             yield from done
         return self.result()
 
 
-def _wake(loop: asyncio.AbstractEventLoop, settle: Callable[[], None]) -> None:
+def _wake(loop: asyncio.AbstractEventLoop, go_on: Callable[[], None]) -> None:
     with suppress(RuntimeError):  # that loop was closed meanwhile, and with it the task that waited
-        loop.call_soon_threadsafe(settle)
+        loop.call_soon_threadsafe(go_on)

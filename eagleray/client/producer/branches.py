@@ -9,18 +9,18 @@ async with await begin(runtime, "job-7", tag="batch-12") as transaction:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, Self
 
 import msgspec
 
-from eagleray.actors.lanes.link import Reply
-from eagleray.broker.groups.events import CommitTransactionOffsets, OffsetToCommit
+from eagleray.broker.groups.events import OffsetToCommit
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
-from eagleray.broker.messages import IMPLICIT_VERSION, RequestOf
-from eagleray.broker.transactions.events import BeginBranched, BranchedReply, EndBranched, OpenBranch
+from eagleray.broker.transactions.events import EndBranched, OpenBranch, PrepareTransaction
+from eagleray.broker.transactions.origin import Origin
+from eagleray.broker.transactions.resolver import ResolverName
 from eagleray.client import validation
-from eagleray.client.calls import RetryPolicy, call_with_retries
+from eagleray.client.calls import Question, call_with_retries
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import (
     EaglerayError,
@@ -31,9 +31,14 @@ from eagleray.client.errors import (
 )
 from eagleray.client.lookups import any_error
 from eagleray.client.producer.batches import PartitionQueue, ProducerBatch
+from eagleray.client.producer.coordinator_call import ask_coordinator, ask_to_begin
 from eagleray.client.producer.delivery_guarantee import LOST_SEQUENCE, DeliveryGuarantee
+from eagleray.client.producer.offsets_request import offsets_question
+from eagleray.client.producer.prepared import PreparedTransaction
 from eagleray.client.producer.producer import AsyncProducer
+from eagleray.client.producer.resolver import Resolver, resolver_name
 from eagleray.client.producer.sender import Sender
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata, offsets_to_commit
 from eagleray.protocol.errors import ErrorCode
@@ -75,6 +80,16 @@ class SealedBranch(msgspec.Struct, frozen=True):
     producer: ProducerIdentity
 
 
+class Remembered(msgspec.Struct, frozen=True):
+    """What a coordinator remembers of the tags of a transactional id. Picklable: a worker tells its driver."""
+
+    committed_tag: str | None
+    """The last one that is committed."""
+
+    memory_ms: int
+    """How long that is remembered when the transactional id is not used."""
+
+
 class _InBranch(DeliveryGuarantee):
     """Batches under a branch's identity; the first failure ends the attempt."""
 
@@ -82,7 +97,6 @@ class _InBranch(DeliveryGuarantee):
 
     def __init__(self, sender: Sender, transactional_id: str, identity: ProducerIdentity) -> None:
         super().__init__(sender)
-        self._all = sender
         self.transactional_id = transactional_id
         self.identity = identity
         self.failure: Exception | None = None
@@ -115,7 +129,7 @@ class _InBranch(DeliveryGuarantee):
     def shut_out(self) -> None:
         """Take no more records: all that belongs to the branch is there, or the attempt has failed."""
         if self.refusal is None:
-            unsent = self._all.shut(_IS_SEALING)
+            unsent = self._sender.shut(_IS_SEALING)
             if unsent is not None:
                 self.send_failed(unsent)
 
@@ -168,40 +182,76 @@ async def join(runtime: ClientRuntime, token: BranchToken, config: ProducerConfi
     """Begin an attempt at the branch of a token."""
     if token.cluster and runtime.cluster and token.cluster != runtime.cluster:
         raise RefusedError(f"the token belongs to cluster {token.cluster!r}, but this is {runtime.cluster!r}.")
-    reply = await _ask(runtime, token.transactional_id, "opening a branch of", OpenBranch, token.owner)
+    question = Question(OpenBranch, token.transactional_id, token.owner)
+    reply = await ask_coordinator(runtime, token.transactional_id, "opening a branch of", question)
     return BranchWriter(runtime, token, reply.producer, config)
 
 
 async def begin(
-    runtime: ClientRuntime, transactional_id: str, *, tag: str, timeout_ms: int = 60_000, shared: bool = False
+    runtime: ClientRuntime,
+    transactional_id: str,
+    *,
+    tag: str,
+    timeout_ms: int = 60_000,
+    shared: bool = False,
+    origin: Origin | None = None,
+    resolver: Resolver | None = None,
+    begins_anew: bool = False,
 ) -> AsyncTransaction:
     """Begin a transaction with branches; the producer that had the transactional id before is fenced.
 
     With `shared`, a driver with the tag of the open transaction takes part in it and fences no other. A tag in the form
-    `series#number` is refused where a later number of its series is open, and committed where a later one is.
+    `series#number` is refused where a later number of its series is open, and committed where a later one is, unless
+    the series `begins_anew` with it. A resolver is asked how the transaction has to end, once it is prepared.
     """
-    reply: BranchedReply = await _ask(
-        runtime, transactional_id, "beginning a transaction of", BeginBranched, tag, timeout_ms, shared
+    named = resolver_name(resolver, runtime.ray_namespace)
+    reply = await ask_to_begin(
+        runtime, transactional_id, tag, timeout_ms, shared=shared, origin=origin, begins_anew=begins_anew
     )
-    return AsyncTransaction(runtime, transactional_id, tag, reply.producer, already_committed=reply.tag_is_committed)
+    return AsyncTransaction(
+        runtime,
+        transactional_id,
+        tag,
+        reply.producer,
+        already_committed=reply.tag_is_committed,
+        resolver=named,
+        remembered=Remembered(reply.committed_tag, reply.memory_ms),
+    )
 
 
-async def _ask(
+async def take_part(
     runtime: ClientRuntime,
     transactional_id: str,
-    doing: str,
-    message_type: Callable[..., RequestOf[Reply]],
-    *fields: object,
-) -> Reply:
-    return await call_with_retries(
+    *,
+    tag: str,
+    branch: int,
+    timeout_ms: int = 60_000,
+    config: ProducerConfig | None = None,
+    origin: Origin | None = None,
+    begins_anew: bool = False,
+) -> tuple[AsyncTransaction, BranchWriter | None]:
+    """Begin with `shared` and join a branch, by one question; there is no writer where the tag is committed."""
+    reply = await ask_to_begin(
         runtime,
-        lambda: runtime.view.transaction_coordinator(transactional_id),
-        f"{doing} transactional id {transactional_id!r}",
-        message_type,
         transactional_id,
-        *fields,
-        retry_policy=RetryPolicy(),
+        tag,
+        timeout_ms,
+        shared=True,
+        opens_branch=True,
+        origin=origin,
+        begins_anew=begins_anew,
     )
+    committed = reply.tag_is_committed
+    transaction = AsyncTransaction(
+        runtime,
+        transactional_id,
+        tag,
+        reply.producer,
+        already_committed=committed,
+        remembered=Remembered(reply.committed_tag, reply.memory_ms),
+    )
+    token = transaction.branch(branch)
+    return transaction, None if committed else BranchWriter(runtime, token, reply.branch, config)
 
 
 class AsyncTransaction:
@@ -212,7 +262,8 @@ class AsyncTransaction:
     and begins the same tag again sees `already_committed` and has nothing to do.
 
     As a context it commits nothing by itself, for only the driver knows which branches count: a block that ends with
-    neither `commit` nor `abort` aborts and raises `NotEnded`, unless the tag was committed before.
+    neither `commit` nor `abort` aborts and raises `NotEnded`, unless the tag was committed before. Once `prepare` has
+    said which count, the end of the block commits, and an exception leaves the transaction prepared.
     """
 
     def __init__(
@@ -222,15 +273,23 @@ class AsyncTransaction:
         tag: str,
         owner: ProducerIdentity,
         *,
-        already_committed: bool,
+        already_committed: bool = False,
+        resolver: ResolverName | None = None,
+        remembered: Remembered | None = None,
     ) -> None:
         self._runtime = runtime
         self.transactional_id = transactional_id
         self.tag = tag
         self.owner = owner
         self.already_committed = already_committed
+        self.remembered = remembered
+        """What the coordinator had of tags when it began; None where it was not asked."""
         self._branches = 0
         self._outcome: bool | None = True if already_committed else None
+        self._chosen: tuple[ProducerIdentity, ...] | None = None
+        """The branches with which it is prepared."""
+
+        self._resolver = resolver
 
     def branch(self, number: int | None = None) -> BranchToken:
         """Return leave to write into another branch, or into the one with this number, such as that of a task."""
@@ -248,18 +307,57 @@ class AsyncTransaction:
     ) -> None:
         """Commit exactly these branches, with a group's offsets where there are some, and abort all others.
 
-        Of two sealed attempts at one branch the first wins. Repeating it changes nothing.
+        Of two sealed attempts at one branch the first wins. Repeating it changes nothing. A transaction that is
+        prepared is committed as it was prepared.
         """
         if self._outcome is not None:
             self._check_outcome(commit=True)
             return
+        await self._end(await self._gather(sealed, offsets, group), commit=True)
+
+    async def prepare(
+        self,
+        sealed: Iterable[SealedBranch] = (),
+        *,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        group: str | ConsumerGroupMetadata | None = None,
+        context: bytes = b"",
+    ) -> PreparedTransaction:
+        """Prepare to commit exactly these branches: from here on no timeout ends the transaction, nor does a crash.
+
+        `commit()`, `abort()` or `cluster.complete` with what this returns end it, and so does the next to begin under
+        the same transactional id, which aborts it. `context` is kept with it for those who find it later.
+        """
+        if self._outcome is not None:
+            done = "committed" if self._outcome else "aborted"
+            raise InvalidTransactionState(f"cannot prepare the transaction of {self.transactional_id!r}: it is {done}.")
+        validation.context(context)
+        chosen = await self._gather(sealed, offsets, group)
+        question = Question(PrepareTransaction, self.transactional_id, self.owner, context, chosen, self._resolver)
+        reply = await ask_coordinator(self._runtime, self.transactional_id, "preparing the transaction of", question)
+        self._chosen = chosen
+        return PreparedTransaction(self.transactional_id, reply.producer)
+
+    async def _gather(
+        self,
+        sealed: Iterable[SealedBranch],
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
+        group: str | ConsumerGroupMetadata | None,
+    ) -> tuple[ProducerIdentity, ...]:
+        """Say which branches count, and have the offsets become part of the transaction."""
         chosen = self._choose(sealed)
+        if self._chosen is not None:
+            if offsets or (chosen and set(chosen) != set(self._chosen)):
+                raise RefusedError(
+                    f"the transaction of {self.transactional_id!r} is prepared with other branches or offsets."
+                )
+            return self._chosen
         if offsets:
             if group is None:
                 raise RefusedError("offsets were given without the group whose they are.")
             wanted = offsets_to_commit(validation.offsets_to_commit(offsets))
             await self._send_offsets(wanted, validation.consumer_group(group))
-        await self._end(chosen, commit=True)
+        return chosen
 
     def _choose(self, sealed: Iterable[SealedBranch]) -> tuple[ProducerIdentity, ...]:
         chosen: dict[int, ProducerIdentity] = {}
@@ -276,15 +374,7 @@ class AsyncTransaction:
             self._runtime,
             lambda: self._runtime.view.group_coordinator(group.group_id),
             f"committing offsets of group {group.group_id!r} with {self.transactional_id!r}",
-            CommitTransactionOffsets,
-            group.group_id,
-            self.transactional_id,
-            self.owner,
-            offsets,
-            group.generation,
-            group.member_id,
-            group.group_instance_id,
-            IMPLICIT_VERSION,
+            offsets_question(self.transactional_id, self.owner, offsets, group),
             retry_policy=RetryPolicy(),
             error_of=any_error,
         )
@@ -298,9 +388,10 @@ class AsyncTransaction:
 
     async def _end(self, branches: tuple[ProducerIdentity, ...], *, commit: bool) -> None:
         """Tell the coordinator until it answers: only it knows what became of an attempt without an answer."""
+        question = Question(EndBranched, self.transactional_id, self.owner, commit, branches)
         while self._outcome is None:
             try:
-                await _ask(self._runtime, self.transactional_id, "ending", EndBranched, self.owner, commit, branches)
+                await ask_coordinator(self._runtime, self.transactional_id, "ending", question)
             except RetriableError as error:
                 logger.warning("the transaction of %r is not ended yet: %s", self.transactional_id, error)
                 continue
@@ -316,6 +407,10 @@ class AsyncTransaction:
 
     async def __aexit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         if self._outcome is not None:
+            return
+        if self._chosen is not None:
+            if kind is None:
+                await self.commit()
             return
         try:
             await self.abort()

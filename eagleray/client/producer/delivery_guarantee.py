@@ -6,19 +6,21 @@ The `Sender` carries batches; a guarantee decides under whose identity they go a
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from eagleray.actors.messages import Malformed
-from eagleray.broker.controller.nodes import NO_NODE
 from eagleray.broker.identities import LAST_EPOCH, NO_PRODUCER, ProducerIdentity
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.broker.transactions.events import InitProducerId, Reply
-from eagleray.client.calls import Backoff, is_only_busy
+from eagleray.client.calls import Question, RepeatedCall, Then
 from eagleray.client.config import ProducerConfig
-from eagleray.client.errors import EaglerayError, FatalError, error_for
+from eagleray.client.errors import EaglerayError, FatalError, ProducerFenced
 from eagleray.client.producer.batches import UNASSIGNED, PartitionQueue, ProducerBatch
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from eagleray.client.producer.sender import Sender
 
 Done = Callable[[Exception | None], None]
 """Called once, with what went wrong or None."""
@@ -26,27 +28,8 @@ Done = Callable[[Exception | None], None]
 LOST_SEQUENCE: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 """The batch does not follow on what the partition has of the producer."""
 
-
-class Failures(Protocol):
-    """What a guarantee can have a sender do."""
-
-    refusal: Exception | None
-    """Why no records are taken; None while they are."""
-
-    def retry(self, batch: ProducerBatch, error_code: ErrorCode | None) -> None:
-        """Send a batch again, after a pause."""
-
-    def resolve(self, batch: ProducerBatch, error: EaglerayError | None) -> None:
-        """End a batch's way."""
-
-    def fail_all(self, error: EaglerayError) -> None:
-        """End every batch's way."""
-
-    def look_at_all(self) -> None:
-        """Send what can be sent."""
-
-    def flush(self) -> None:
-        """Let no batch linger."""
+FORGOTTEN: Final = "was forgotten by the cluster, and may have had a newer producer before."
+"""What is said of the transactional id of a producer that cannot be told from one that was fenced any more."""
 
 
 class DeliveryGuarantee:
@@ -60,7 +43,7 @@ class DeliveryGuarantee:
     has_begun = False
     """Whether anything has been sent, for those who would have to end it."""
 
-    def __init__(self, sender: Failures) -> None:
+    def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
     @property
@@ -102,86 +85,42 @@ class DeliveryGuarantee:
         """Look for answers that take too long."""
 
 
-class IdentityRequest:
-    """Asks a coordinator who a producer is, until it is answered or the time is up."""
+def identity_call(
+    runtime: ClientRuntime, config: ProducerConfig, then: Then[Reply], total_ms: int = NEVER_MS
+) -> RepeatedCall[Reply]:
+    """Return what asks a coordinator who a producer is."""
+    name, view = config.transactional_id, runtime.view
 
-    __slots__ = ("_attempt", "_backoff", "_config", "_deadline_ms", "_expected", "_runtime", "_sent_ms", "_then")
+    def find_node() -> int:
+        return view.any_transaction_coordinator() if name is None else view.transaction_coordinator(name)
 
-    def __init__(self, runtime: ClientRuntime, config: ProducerConfig) -> None:
-        self._runtime = runtime
-        self._config = config
-        self._attempt = 0
-        self._then: Callable[[ProducerIdentity, EaglerayError | None], None] | None = None
+    doing = "getting a producer id" if name is None else f"getting the identity of transactional id {name!r}"
+    return RepeatedCall(runtime, find_node, doing, then, retry_policy=RetryPolicy.of(config, total_ms))
 
-    @property
-    def is_under_way(self) -> bool:
-        """Whether the answer is outstanding."""
-        return self._then is not None
 
-    def ask(
-        self,
-        expected: ProducerIdentity | None,
-        then: Callable[[ProducerIdentity, EaglerayError | None], None],
-        *,
-        max_block_ms: int | None,
-    ) -> None:
-        """Ask, naming who the producer believes to be where it goes on after an error (KIP-360)."""
-        self._expected = expected
-        self._then = then
-        self._deadline_ms = None if max_block_ms is None else self._runtime.now_ms() + max_block_ms
-        self._backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
-        self._try()
+def identity_question(
+    runtime: ClientRuntime,
+    config: ProducerConfig,
+    expected: ProducerIdentity | None = None,
+    *,
+    keep_prepared: bool = False,
+) -> Question[Reply]:
+    """Return the question, which names who the producer believes to be where it goes on after an error (KIP-360)."""
+    name, timeout_ms = config.transactional_id, config.transaction_timeout_ms
+    return Question(InitProducerId, name, timeout_ms, expected, runtime.origin, False, keep_prepared)
 
-    def _try(self) -> None:
-        if self._then is None:
-            return
-        name, view = self._config.transactional_id, self._runtime.view
-        node_id = view.any_transaction_coordinator() if name is None else view.transaction_coordinator(name)
-        self._attempt += 1
-        self._sent_ms = self._runtime.now_ms()
-        if node_id == NO_NODE:
-            self._again(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
-        on_reply = partial(self._on_reply, self._attempt)
-        fields = (name, self._config.transaction_timeout_ms, self._expected)
-        self._runtime.ask(node_id, on_reply, InitProducerId, *fields)
 
-    def _on_reply(self, attempt: int, reply: Reply | Malformed | None) -> None:
-        if attempt != self._attempt or self._then is None:
-            return
-        if isinstance(reply, Reply) and reply.error_code is ErrorCode.NONE:
-            self._settle(reply.producer, None)
-            return
-        error_code = ErrorCode.NETWORK_EXCEPTION if reply is None else reply.error_code
-        if error_code.is_retriable:
-            self._again(error_code)
-        else:
-            self._settle(NO_PRODUCER, error_for(error_code, self._doing, getattr(reply, "message", None)))
+def verdict_on(asker: ProducerIdentity, outcome: Reply | EaglerayError) -> Reply | EaglerayError:
+    """Take an identity that was made anew for a refusal of the producer that has named itself.
 
-    @property
-    def _doing(self) -> str:
-        name = self._config.transactional_id
-        return "getting a producer id" if name is None else f"getting the identity of transactional id {name!r}"
-
-    def _again(self, error_code: ErrorCode) -> None:
-        if self._deadline_ms is not None and self._runtime.now_ms() >= self._deadline_ms:
-            self._settle(NO_PRODUCER, error_for(error_code, self._doing))
-            return
-        if not is_only_busy(error_code):
-            self._runtime.view.refresh()
-        self._attempt += 1
-        self._runtime.later(self._backoff.next_ms(), self._try)
-
-    def _settle(self, identity: ProducerIdentity, error: EaglerayError | None) -> None:
-        then, self._then = self._then, None
-        assert then is not None
-        then(identity, error)
-
-    def tick(self, now_ms: int) -> None:
-        """Take a request that was never answered as one that failed."""
-        if self._then is not None and now_ms - self._sent_ms >= self._config.request_timeout_ms:
-            self._sent_ms = now_ms
-            self._again(ErrorCode.REQUEST_TIMED_OUT)
+    The coordinator had forgotten the transactional id then, and with it who has had it since: what the asker goes on
+    with may be done already. Another producer id is the asker's own only where its epochs were used up.
+    """
+    if isinstance(outcome, EaglerayError):
+        return outcome
+    if outcome.producer.producer_id == asker.producer_id or asker.epoch >= LAST_EPOCH - 1:
+        return outcome
+    return ProducerFenced(FORGOTTEN, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 class Idempotent(DeliveryGuarantee):
@@ -193,31 +132,35 @@ class Idempotent(DeliveryGuarantee):
 
     may_send = False
 
-    def __init__(self, sender: Failures, runtime: ClientRuntime, config: ProducerConfig) -> None:
+    def __init__(self, sender: Sender, runtime: ClientRuntime, config: ProducerConfig) -> None:
         super().__init__(sender)
-        self._request = IdentityRequest(runtime, config)
-        self._max_block_ms = config.max_block_ms
+        self._runtime = runtime
+        self._config = config
+        self._asking: RepeatedCall[Reply] | None = None
         self.identity = NO_PRODUCER
 
     @property
     def is_waiting(self) -> bool:
         """Whether an answer is outstanding beside those of batches."""
-        return self._request.is_under_way
+        return self._asking is not None
 
     def prepare(self) -> None:
         """Get an identity, unless that is under way."""
-        if not self._request.is_under_way:
-            self._request.ask(None, self._on_identity, max_block_ms=self._max_block_ms)
+        if self._asking is None:
+            config = self._config
+            self._asking = identity_call(self._runtime, config, self._on_identity, config.max_block_ms)
+            self._asking.ask(identity_question(self._runtime, config))
 
-    def _on_identity(self, identity: ProducerIdentity, error: EaglerayError | None) -> None:
-        if error is None:
-            self.identity = identity
+    def _on_identity(self, outcome: Reply | EaglerayError) -> None:
+        self._asking = None
+        if not isinstance(outcome, EaglerayError):
+            self.identity = outcome.producer
             self.may_send = True
             self._sender.look_at_all()
             return
-        if isinstance(error, FatalError):
-            self.refusal = error
-        self._sender.fail_all(error)
+        if isinstance(outcome, FatalError):
+            self.refusal = outcome
+        self._sender.fail_all(outcome)
 
     def identity_for(self, queue: PartitionQueue) -> ProducerIdentity | None:
         """Return under which identity the queue's next batch goes out; None where it has to wait for one."""
@@ -255,4 +198,5 @@ class Idempotent(DeliveryGuarantee):
 
     def tick(self, now_ms: int) -> None:
         """Look for answers that take too long."""
-        self._request.tick(now_ms)
+        if self._asking is not None:
+            self._asking.tick(now_ms)

@@ -6,32 +6,25 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.client import validation
 from eagleray.client.calls import pause
 from eagleray.client.config import ProducerConfig
-from eagleray.client.errors import (
-    ClientClosed,
-    EaglerayError,
-    InvalidTransactionState,
-)
+from eagleray.client.errors import ClientClosed, EaglerayError, InvalidTransactionState
 from eagleray.client.producer.accumulator import WaitingSend
 from eagleray.client.producer.batches import Delivery, PreparedRecords
 from eagleray.client.producer.delivery_guarantee import DeliveryGuarantee, Idempotent
-from eagleray.client.producer.record_fields import HeadersLike, OnDelivery
+from eagleray.client.producer.prepared import PreparedTransaction
+from eagleray.client.producer.record_fields import HeadersLike, OnDelivery, SendOptions
+from eagleray.client.producer.resolver import Resolver, resolver_name
 from eagleray.client.producer.sender import Sender
-from eagleray.client.producer.transaction_manager import TransactionManager
 from eagleray.client.producer.transaction_scope import TransactionScope
-from eagleray.client.producer.transaction_states import State
-from eagleray.client.runtime import ClientRuntime
-from eagleray.client.types import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
-    RecordMetadata,
-    offsets_to_commit,
-)
+from eagleray.client.producer.transaction_states import UNPREPARED, State
+from eagleray.client.producer.two_phase import TwoPhaseManager
+from eagleray.client.runtime import ClientRuntime, settle
+from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, offsets_to_commit
 
 logger = logging.getLogger(__name__)
 
@@ -72,9 +65,9 @@ class AsyncProducer:
         """Why the last commit aborted its transaction instead, until the next one begins."""
 
         self._sender = Sender(runtime, config)
-        self._transactions: TransactionManager | None = None
+        self._transactions: TwoPhaseManager | None = None
         if config.transactional_id is not None:
-            self._transactions = TransactionManager(self._sender, runtime, config)
+            self._transactions = TwoPhaseManager(self._sender, runtime, config)
             self._guarantee: DeliveryGuarantee = self._transactions
         elif config.enable_idempotence:
             self._guarantee = Idempotent(self._sender, runtime, config)
@@ -96,6 +89,14 @@ class AsyncProducer:
     def state(self) -> State | None:
         """Where the producer's transaction is; None for a producer without transactions."""
         return None if self._transactions is None else self._transactions.state
+
+    @property
+    def prepared(self) -> PreparedTransaction | None:
+        """The prepared transaction that this producer has to end: what a crash has left, or what it has prepared.
+
+        While there is one no other begins: see `complete`. It is known once the producer is initialized.
+        """
+        return None if self._transactions is None else self._transactions.prepared
 
     # Records
 
@@ -131,7 +132,6 @@ class AsyncProducer:
         return await self._when_room(taken)
 
     async def _when_room(self, waiting: WaitingSend) -> Delivery:
-        """Try to send whenever there is more room, up to max.block.ms."""
         deadline_ms = self._runtime.now_ms() + self._config.max_block_ms
         try:
             while True:
@@ -146,13 +146,8 @@ class AsyncProducer:
             raise
 
     async def _room(self, max_ms: int) -> None:
-        """Wait until some batch is done."""
-        done = self._runtime.loop.create_future()
-
-        def wake() -> None:
-            if not done.done():
-                done.set_result(None)
-
+        done: asyncio.Future[None] = self._runtime.loop.create_future()
+        wake = partial(settle, done, None)
         if not self._sender.when_room(wake):
             return
         timer = self._runtime.later(max_ms, wake)
@@ -161,7 +156,9 @@ class AsyncProducer:
         finally:
             timer.cancel()
 
-    async def send_and_wait(self, topic: str, value: bytes | str | None = None, **options: Any) -> RecordMetadata:  # noqa: ANN401
+    async def send_and_wait(
+        self, topic: str, value: bytes | str | None = None, **options: Unpack[SendOptions]
+    ) -> RecordMetadata:
         """Send a record and wait until it is acknowledged; takes what `send` takes."""
         return await (await self.send(topic, value, **options))
 
@@ -187,12 +184,16 @@ class AsyncProducer:
     # Transactions
 
     async def init(self) -> None:
-        """Get this producer's identity; what a predecessor left open is aborted, and the predecessor fenced."""
+        """Get this producer's identity; what a predecessor left open is aborted, and the predecessor fenced.
+
+        With transaction.two.phase.commit.enable what a predecessor has left prepared stays, as `prepared`.
+        """
         await self._finished(self._in_transactions("init").init)
 
-    def begin(self) -> None:
-        """Begin a transaction."""
-        self._in_transactions("begin a transaction").begin()
+    def begin(self, *, resolver: Resolver | None = None) -> None:
+        """Begin a transaction; see `transaction` for what the resolver is for."""
+        transactions = self._in_transactions("begin a transaction")
+        transactions.begin(resolver_name(resolver, self._runtime.ray_namespace))
         self._refused_commit = None
 
     async def send_offsets(
@@ -218,8 +219,7 @@ class AsyncProducer:
         call it again; the outcome is the same.
         """
         transactions = self._in_transactions("commit")
-        if self._has_refused_commit:
-            assert self._refused_commit is not None
+        if self._refused_commit is not None and self.state is State.READY:
             raise self._refused_commit
         try:
             await self._finished(partial(transactions.end, commit=True))
@@ -229,54 +229,89 @@ class AsyncProducer:
                 await self.abort_because(error)
             raise
 
-    @property
-    def _has_refused_commit(self) -> bool:
-        """Whether the last commit has aborted its transaction instead, and no other has begun."""
-        return self._refused_commit is not None and self.state is State.READY
-
     async def abort(self) -> None:
         """Abort: nothing of the transaction ever becomes visible to those who read committed records.
 
         A transaction that a failed `commit` has aborted may be aborted once more, as programs for Kafka's clients do.
         """
         transactions = self._in_transactions("abort")
-        if not self._has_refused_commit:
+        if self._refused_commit is None or self.state is not State.READY:
             await self._finished(partial(transactions.end, commit=False))
 
     async def abort_because(self, reason: BaseException) -> None:
-        """Abort what can be aborted; the reason is what the application has to see, whatever becomes of that."""
-        if self.state is not State.OPEN and self.state is not State.FAILED:
+        """Abort what can be aborted; the reason is what the application has to see, whatever becomes of that.
+
+        A prepared transaction stays as it is.
+        """
+        if self.state not in UNPREPARED:
             return
         try:
             await self.abort()
         except EaglerayError as error:
             logger.warning("aborting a transaction after %r: %s", reason, error)
 
-    def transaction(self) -> TransactionScope:
+    async def prepare(self, *, context: bytes = b"") -> PreparedTransaction:
+        """Prepare: from here on the transaction is whole, takes no more, and has no timeout; it waits for its outcome.
+
+        Waits until every record and every offset of it is acknowledged; raises where one was not, and then it can only
+        be aborted. `commit`, `abort` or `complete` end it, in this producer or in the next of its transactional id, or
+        `cluster.complete` with what this returns. Neither an exception nor `close` nor a crash does. `context` is kept
+        with it for those who find it later. Needs transaction.two.phase.commit.enable, or a resolver.
+        """
+        transactions = self._in_two_phases("prepare a transaction")
+        await self._finished(partial(transactions.prepare_to_end, validation.context(context)))
+        if transactions.prepared is None:
+            raise InvalidTransactionState("the transaction was ended by another task while it was being prepared.")
+        return transactions.prepared
+
+    async def complete(self, prepared: PreparedTransaction | None) -> bool:
+        """Commit the prepared transaction if it is this one, and abort it otherwise; return whether it was committed.
+
+        For a producer that begins where a crash has left something prepared: it takes the token that the other system
+        has stored, or None where that has stored none.
+        """
+        transactions = self._in_two_phases("complete a transaction")
+        commit = transactions.is_to_commit(prepared)
+        await self._finished(partial(transactions.end, commit=commit))
+        return commit
+
+    def transaction(self, *, resolver: Resolver | None = None) -> TransactionScope:
         """Return a context that begins, then commits at its end, or aborts where its block raises.
+
+        Once the transaction is prepared, an exception leaves it prepared. A resolver is asked then how it has to end,
+        if this producer does not end it.
 
         async with producer.transaction():
             await producer.send("orders", b"...")
         """
-        return TransactionScope(self)
+        return TransactionScope(self, resolver)
 
-    def _in_transactions(self, wanted: str) -> TransactionManager:
+    def _in_transactions(self, wanted: str) -> TwoPhaseManager:
         if self._transactions is None:
-            raise self._without_transactions(wanted)
+            raise InvalidTransactionState(f"cannot {wanted}: the producer was made without a transactional.id.")
         return self._transactions
 
-    def _without_transactions(self, wanted: str) -> InvalidTransactionState:
-        return InvalidTransactionState(f"cannot {wanted}: the producer was made without a transactional.id.")
+    def _in_two_phases(self, wanted: str) -> TwoPhaseManager:
+        transactions = self._in_transactions(wanted)
+        if not transactions.takes_part:
+            raise InvalidTransactionState(
+                f"cannot {wanted}: the producer was made without transaction.two.phase.commit.enable, and its "
+                "transaction has no resolver."
+            )
+        return transactions
 
     async def _finished(self, start: Callable[[Callable[[Exception | None], None]], None]) -> None:
         done: asyncio.Future[None] = self._runtime.loop.create_future()
         start(partial(_settle, done))
         await done
 
-    # Life
+    # Incarnation
 
     async def close(self, timeout_ms: int = 30_000) -> None:
-        """Abort an open transaction, wait for records to arrive, and take no more; repeating it does nothing."""
+        """Abort an open transaction, wait for records to arrive, and take no more; repeating it does nothing.
+
+        A transaction that is prepared stays so.
+        """
         if self._is_closed:
             return
         self._is_closed = True
@@ -295,7 +330,7 @@ class AsyncProducer:
         self._sender.fail_all(error)
 
     async def _last_words(self) -> None:
-        if self.state is State.OPEN or self.state is State.FAILED:
+        if self.state in UNPREPARED:
             await self.abort()
         await self.flush()
 

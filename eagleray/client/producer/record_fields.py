@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 
 from eagleray.client.errors import EaglerayError, TopicNotFound
 from eagleray.client.types import RecordMetadata, as_bytes
@@ -12,6 +12,17 @@ from eagleray.protocol.records import Headers
 
 HeadersLike: TypeAlias = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
 OnDelivery: TypeAlias = Callable[[RecordMetadata | None, EaglerayError | None], None]
+
+
+class SendOptions(TypedDict, total=False):
+    """What `send` takes beside the topic and the value."""
+
+    key: bytes | str | None
+    partition: int | None
+    timestamp_ms: int | None
+    headers: HeadersLike
+    on_delivery: OnDelivery | None
+
 
 RECORD_OVERHEAD_BYTES: Final = 70
 """What a record is charged beside its key and value: its share of a batch, at the most."""

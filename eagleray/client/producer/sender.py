@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any
 
-from eagleray.actors.messages import Malformed
-from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.actors.lanes.messages import Malformed
 from eagleray.broker.messages import IMPLICIT_VERSION
+from eagleray.broker.metadata.nodes import NO_NODE
 from eagleray.broker.partitions.events import Produce, Produced
-from eagleray.client.calls import Backoff, is_only_busy
+from eagleray.client.calls import is_only_busy
 from eagleray.client.config import ProducerConfig
-from eagleray.client.errors import DeliveryTimeout, EaglerayError, NotConnected, TopicNotFound, error_for
-from eagleray.client.producer.accumulator import Accumulator
-from eagleray.client.producer.batches import UNASSIGNED, Ending, PartitionQueue, ProducerBatch, records_for
+from eagleray.client.errors import DeliveryTimeout, EaglerayError, RecordRefused, error_for
+from eagleray.client.producer.batches import UNASSIGNED, Ending, PartitionQueue, ProducerBatch
 from eagleray.client.producer.delivery_guarantee import DeliveryGuarantee
-from eagleray.client.producer.parking import Awaited, ParkedRecord
+from eagleray.client.producer.topic_lookup import TopicLookup
 from eagleray.client.runtime import ClientRuntime
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import CompressionType
@@ -27,7 +25,7 @@ _NONE = ErrorCode.NONE
 _FEW_QUEUES = 8
 
 
-class Sender(Accumulator):
+class Sender(TopicLookup):
     """A producer's records from the loop's first sight of them until their acknowledgement.
 
     Owns: the batches of each partition. It knows no loop: the runtime calls it at the end of a turn and when time
@@ -35,7 +33,7 @@ class Sender(Accumulator):
     repeated; each is resolved exactly once, at the latest when delivery.timeout.ms are over.
     """
 
-    __slots__ = ("_acks", "_active", "_backoff", "_compression", "_looking_for", "_ready", "is_flushing", "is_watched")
+    __slots__ = ("_acks", "_active", "_compression", "_ready", "is_flushing")
 
     def __init__(self, runtime: ClientRuntime, config: ProducerConfig) -> None:
         super().__init__(runtime, config)
@@ -44,12 +42,7 @@ class Sender(Accumulator):
         self._ready: list[PartitionQueue] = []
         self._acks = config.acks_number
         self._compression = CompressionType[config.compression_type.upper()]
-        self._looking_for: list[Awaited] = []
-        """What the question that is under way is to tell of."""
-
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.is_flushing = False
-        self.is_watched = False
 
     # Taking over
 
@@ -94,80 +87,7 @@ class Sender(Accumulator):
         self._make_ready(queue)
         if not self.is_draining:
             self.is_draining = True
-            self._runtime.drain_soon(self)
-
-    # Records that wait for their topic
-
-    def _take_parked(self) -> None:
-        deadline_ms = self._runtime.now_ms() + self._config.max_block_ms
-        with self.lock:
-            for record in self.parking.records():
-                if record.deadline_ms is None:
-                    record.deadline_ms = deadline_ms
-        if not self.is_watched:
-            self._runtime.watch(self)
-        if not self._looking_for:
-            self._backoff.attempts = 0
-            self._look()
-
-    def _look(self) -> None:
-        with self.lock:
-            self._looking_for = self.parking.awaited()
-        if self._looking_for:
-            self._runtime.view.refresh(self._on_news)
-
-    def _on_news(self) -> None:
-        """Let those go whose topic is there; a topic may still come, but the partitions of one are what they are."""
-        for awaited in self._looking_for:
-            if not isinstance(awaited, str) or awaited in self._view.partitions:
-                self._unpark(awaited)
-        if self._handed:
-            self._wake()
-        self._runtime.later(self._backoff.next_ms(), self._look)
-
-    def _unpark(self, awaited: Awaited) -> None:
-        while (record := self.parking.first(awaited)) is not None:
-            try:
-                name = self._name_of(record)
-            except Exception as error:  # noqa: BLE001 - what a partitioner of the application raises, too
-                # What has no such partition has none for the others either; a partitioner may place the next one.
-                failed = [record] if isinstance(awaited, str) else list(self.parking.waiting[awaited])
-                self._fail_parked(awaited, failed, error)
-                continue
-            with self.lock:
-                fields = (record.value, record.key, record.delivery.timestamp, record.headers, record.size_bytes)
-                record.placed(*self.add(name, *fields))
-                self.parking.remove(record)
-                self.unresolved -= 1
-
-    def _name_of(self, record: ParkedRecord) -> Any:  # noqa: ANN401 - a TopicPartition
-        topic, partition = record.topic, record.partition
-        partitions = self._view.partitions.get(topic, ())
-        if partition is None:
-            partition = self.choose(topic, record.value, record.key, len(partitions))
-        if partition is None:
-            with self.lock:
-                partition = self._stick(topic, len(partitions), record.size_bytes)
-        if partition >= len(partitions):
-            raise TopicNotFound(f"topic {topic!r} has no partition {partition}; it has {len(partitions)}.")
-        return partitions[partition]
-
-    def _fail_parked(self, awaited: Awaited, records: list[ParkedRecord], error: Exception) -> None:
-        with self.lock:
-            failed = [record for record in records if self.parking.remove(record)]
-        if failed and self.guarantee.is_transactional:
-            self.guarantee.send_failed(error)
-        unseen = sum(not record.is_looked_at for record in failed)
-        if unseen:
-            logger.warning("%s not delivered: %s", records_for(unseen, awaited), error)
-        for record in failed:
-            self._end(record, record.size_bytes, error)
-
-    def _never_found(self, record: ParkedRecord) -> EaglerayError:
-        max_block_ms = self._config.max_block_ms
-        if not self._view.image.nodes:
-            return NotConnected(f"no node has been heard of within {max_block_ms} ms.")
-        return TopicNotFound(f"there is no topic {record.topic!r} after {max_block_ms} ms.")
+            self._runtime.drain_soon(self.drain)
 
     # Sending
 
@@ -292,8 +212,7 @@ class Sender(Accumulator):
             # It may have been written all the same, as with one that has run out of time.
             self.guarantee.expired(batch, self._out_of_retries(batch, error_code))
         else:
-            why = None if reply is None else reply.message
-            self.guarantee.refused(batch, error_code, error_for(error_code, f"writing {batch}", why))
+            self.guarantee.refused(batch, error_code, _refusal(batch, error_code, reply))
 
     def _land(self, batch: ProducerBatch) -> None:
         if batch.is_in_flight:
@@ -302,10 +221,9 @@ class Sender(Accumulator):
 
     def retry(self, batch: ProducerBatch, error_code: ErrorCode | None) -> None:
         """Send a batch again, after a pause where there was an error, to the leader that the partition has then."""
-        config = self._config
         pause_ms = 0
         if error_code is not None:
-            pause_ms = min(config.retry_backoff_ms << min(batch.attempts, 16), config.retry_backoff_max_ms)
+            pause_ms = self.retry_policy.pause_ms(batch.attempts)
             if not is_only_busy(error_code):
                 self._runtime.view.refresh()
         batch.ready_at_ms = self._runtime.now_ms() + pause_ms
@@ -364,9 +282,10 @@ class Sender(Accumulator):
 
     def forget_idle(self) -> None:
         """Forget partitions with nothing on its way, where each transaction begins its sequences anew."""
-        with self.lock:
-            if len(self._queues) > _FEW_QUEUES and not self.unresolved:
-                self._queues.clear()
+        if len(self._queues) > _FEW_QUEUES:
+            with self.lock:
+                if not self.unresolved:
+                    self._queues.clear()
 
     # Time
 
@@ -379,16 +298,9 @@ class Sender(Accumulator):
                     self.guarantee.expired(batch, self._overdue(batch))
                 elif batch.is_in_flight and batch.sent_ms <= oldest_sent_ms:
                     self._on_failed(batch, None)
-        if self.parking:
-            self._expire_parked(now_ms)
+        super().tick(now_ms)
         self.guarantee.tick(now_ms)
         return self.unresolved > 0 or self.guarantee.is_waiting
-
-    def _expire_parked(self, now_ms: int) -> None:
-        with self.lock:
-            overdue = self.parking.overdue(now_ms)
-        for awaited, records in overdue.items():
-            self._fail_parked(awaited, records, self._never_found(records[0]))
 
     def _overdue(self, batch: ProducerBatch) -> DeliveryTimeout:
         sent = f"it was sent {batch.attempts} times without an answer" if batch.attempts else "it could not be sent"
@@ -401,3 +313,10 @@ class Sender(Accumulator):
             f"{batch} not acknowledged: sent {batch.attempts} times, which are as many as "
             f"retries={self._config.retries} allows, and the last error was {error_code.name}."
         )
+
+
+def _refusal(batch: ProducerBatch, error_code: ErrorCode, reply: Produced | Malformed | None) -> EaglerayError:
+    error = error_for(error_code, f"writing {batch}", None if reply is None else reply.message)
+    if isinstance(error, RecordRefused) and isinstance(reply, Produced):
+        error.record_errors = reply.record_errors
+    return error

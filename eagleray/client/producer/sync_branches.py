@@ -9,7 +9,8 @@ from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.client.config import ProducerConfig
 from eagleray.client.loop_thread import LoopThread
 from eagleray.client.producer.batches import Delivery, PreparedRecords
-from eagleray.client.producer.branches import AsyncTransaction, BranchToken, BranchWriter, SealedBranch
+from eagleray.client.producer.branches import AsyncTransaction, BranchToken, BranchWriter, Remembered, SealedBranch
+from eagleray.client.producer.prepared import PreparedTransaction
 from eagleray.client.producer.sync_producer import Producer
 from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 
@@ -31,6 +32,11 @@ class Transaction:
         """Who has the transactional id while this transaction is open."""
         return self._transaction.owner
 
+    @property
+    def remembered(self) -> Remembered | None:
+        """What the coordinator had of tags when the transaction began; None where it was not asked."""
+        return self._transaction.remembered
+
     def branch(self, number: int | None = None) -> BranchToken:
         """Return leave to write into another branch, or into the one with this number."""
         return self._transaction.branch(number)
@@ -44,6 +50,17 @@ class Transaction:
     ) -> None:
         """Commit exactly these branches, and abort all others."""
         self._run(self._transaction.commit(sealed, offsets=offsets, group=group))
+
+    def prepare(
+        self,
+        sealed: Iterable[SealedBranch] = (),
+        *,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        group: str | ConsumerGroupMetadata | None = None,
+        context: bytes = b"",
+    ) -> PreparedTransaction:
+        """Prepare to commit exactly these branches: no timeout ends the transaction from here on, nor does a crash."""
+        return self._run(self._transaction.prepare(sealed, offsets=offsets, group=group, context=context))
 
     def abort(self) -> None:
         """Abort all branches."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 import warnings
 from collections.abc import Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,17 +11,17 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import AbortableError, ClientClosed, ForkedClient
 from eagleray.client.loop_thread import LoopThread
-from eagleray.client.producer.accumulator import WaitingSend
-from eagleray.client.producer.batches import Delivery
+from eagleray.client.producer.blocking_send import BlockingSender
+from eagleray.client.producer.prepared import PreparedTransaction
 from eagleray.client.producer.producer import AsyncProducer
-from eagleray.client.producer.record_fields import HeadersLike, OnDelivery
+from eagleray.client.producer.resolver import Resolver
 from eagleray.client.producer.transaction_states import State
 from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 
 Result = TypeVar("Result")
 
 
-class Producer:
+class Producer(BlockingSender):
     """Writes records, in transactions where it has a transactional id; for threads.
 
         with cluster.producer(transactional_id="billing-1") as producer:
@@ -38,57 +36,10 @@ class Producer:
     """
 
     def __init__(self, thread: LoopThread, producer: AsyncProducer, config: ProducerConfig) -> None:
-        self._thread = thread
+        super().__init__(thread, producer.sender, config)
         self._producer = producer
-        self._sender = producer.sender
-        self._take = producer.sender.send
-        self._config = config
         self._is_closed = False
         thread.host(self)
-
-    def send(
-        self,
-        topic: str,
-        value: bytes | str | None = None,
-        *,
-        key: bytes | str | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: HeadersLike = (),
-        on_delivery: OnDelivery | None = None,
-    ) -> Delivery:
-        """Take a record, and return what waits for its place in the log where that is wanted.
-
-        What is wrong with the record itself is raised. A record for a topic that is not known is taken, and fails
-        after max.block.ms where there is none. `on_delivery(metadata, error)` is called on the loop's thread.
-        """
-        try:
-            taken = self._take(topic, value, key, partition, timestamp_ms, headers, on_delivery)
-            if type(taken) is Delivery:
-                return taken
-        except BaseException as error:
-            # An interrupt may come before the sender has begun; what has to wait for room is known to it from there on.
-            self._sender.send_failed(error)
-            raise
-        return self._when_room(taken)
-
-    def _when_room(self, waiting: WaitingSend) -> Delivery:
-        """Try to send whenever there is more room, up to max.block.ms."""
-        deadline = time.monotonic() + self._config.max_block_ms / 1000
-        try:
-            while True:
-                left_seconds = deadline - time.monotonic()
-                if left_seconds <= 0:
-                    self._sender.no_room()
-                self._thread.check()
-                has_room = threading.Event()
-                if self._sender.when_room(has_room.set):
-                    has_room.wait(left_seconds)
-                if type(delivery := self._sender.send_again(waiting)) is Delivery:
-                    return delivery
-        except BaseException as error:
-            self._sender.give_up(waiting, error)
-            raise
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._thread.run(work)
@@ -100,18 +51,29 @@ class Producer:
         """Where the producer's transaction is; None for a producer without transactions."""
         return self._producer.state
 
+    @property
+    def prepared(self) -> PreparedTransaction | None:
+        """The prepared transaction that this producer has to end: what a crash has left, or what it has prepared.
+
+        While there is one no other begins: see `complete`. It is known once the producer is initialized.
+        """
+        return self._producer.prepared
+
     def init(self) -> None:
-        """Get this producer's identity; what a predecessor left open is aborted, and the predecessor fenced."""
+        """Get this producer's identity; what a predecessor left open is aborted, and the predecessor fenced.
+
+        With transaction.two.phase.commit.enable what a predecessor has left prepared stays, as `prepared`.
+        """
         self._run(self._producer.init())
 
-    def begin(self) -> None:
+    def begin(self, *, resolver: Resolver | None = None) -> None:
         """Begin a transaction; initializes the producer where that has not been done."""
-        self._run(self._begin())
+        self._run(self._begin(resolver))
 
-    async def _begin(self) -> None:
+    async def _begin(self, resolver: Resolver | None) -> None:
         if self._producer.state is State.UNINITIALIZED:
             await self._producer.init()
-        self._producer.begin()
+        self._producer.begin(resolver=resolver)
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: str | ConsumerGroupMetadata
@@ -136,10 +98,32 @@ class Producer:
         """Abort: nothing of the transaction ever becomes visible to those who read committed records."""
         self._run(self._producer.abort())
 
+    def prepare(self, *, context: bytes = b"") -> PreparedTransaction:
+        """Prepare: from here on the transaction is whole, takes no more, and has no timeout; it waits for its outcome.
+
+        Waits until every record and every offset of it is acknowledged; raises where one was not, and then it can only
+        be aborted. `commit`, `abort` or `complete` end it, in this producer or in the next of its transactional id, or
+        `cluster.complete` with what this returns. Neither an exception nor `close` nor a crash does. `context` is kept
+        with it for those who find it later. Needs transaction.two.phase.commit.enable, or a resolver.
+        """
+        return self._run(self._producer.prepare(context=context))
+
+    def complete(self, prepared: PreparedTransaction | None) -> bool:
+        """Commit the prepared transaction if it is this one, and abort it otherwise; return whether it was committed.
+
+        For a producer that begins where a crash has left something prepared: it takes the token that the other system
+        has stored, or None where that has stored none.
+        """
+        return self._run(self._producer.complete(prepared))
+
     @contextmanager
-    def transaction(self) -> Generator[Self, None, None]:
-        """Begin; commit at the end of the block, or abort where it raises, and let what it raised go through."""
-        self.begin()
+    def transaction(self, *, resolver: Resolver | None = None) -> Generator[Self, None, None]:
+        """Begin; commit at the end of the block, or abort where it raises, and let what it raised go through.
+
+        Once the transaction is prepared, an exception leaves it prepared. A resolver is asked then how it has to end,
+        if this producer does not end it.
+        """
+        self.begin(resolver=resolver)
         try:
             yield self
         except BaseException as raised:
@@ -153,10 +137,13 @@ class Producer:
         """Send what lingers and wait until everything sent so far has arrived or failed; deliveries say which."""
         self._run(self._producer.flush())
 
-    # Life
+    # Incarnation
 
     def close(self, timeout_ms: int = 30_000) -> None:
-        """Abort an open transaction, wait for records to arrive, and take no more; repeating it does nothing."""
+        """Abort an open transaction, wait for records to arrive, and take no more; repeating it does nothing.
+
+        A transaction that is prepared stays so.
+        """
         if not self._is_closed:
             self._is_closed = True
             # Where the loop is gone there is nothing left to close.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
-from eagleray.actors.messages import Malformed
-from eagleray.broker.controller.nodes import NO_NODE
-from eagleray.broker.groups.events import OffsetToCommit
+from eagleray.broker.groups.events import OffsetsCommitted, OffsetToCommit
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity, TopicPartition
 from eagleray.broker.messages import IMPLICIT_VERSION
+from eagleray.broker.metadata.nodes import NO_NODE
+from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.broker.transactions.events import EndTransaction, Reply
-from eagleray.client.calls import is_only_busy
+from eagleray.client.calls import Question, RepeatedCall, Then
 from eagleray.client.config import ProducerConfig
 from eagleray.client.errors import (
     AbortableError,
@@ -21,19 +22,36 @@ from eagleray.client.errors import (
     InvalidTransactionState,
     ProducerFenced,
     TransactionAborted,
+    TransactionHeldTooLong,
     TransactionTimedOut,
-    error_for,
 )
+from eagleray.client.lookups import any_error
 from eagleray.client.producer.batches import PartitionQueue, ProducerBatch
-from eagleray.client.producer.delivery_guarantee import LOST_SEQUENCE, DeliveryGuarantee, Done, IdentityRequest
-from eagleray.client.producer.offsets_request import SUSPICIOUS, OffsetsRequest, too_late
+from eagleray.client.producer.delivery_guarantee import (
+    FORGOTTEN,
+    LOST_SEQUENCE,
+    DeliveryGuarantee,
+    Done,
+    identity_call,
+    identity_question,
+    verdict_on,
+)
+from eagleray.client.producer.offsets_request import offsets_question, too_late
 from eagleray.client.producer.sender import Sender
-from eagleray.client.producer.transaction_states import ENDABLE, ENDING, IN_DOUBT, IS_ENDING, NOT_BEGUN, State
+from eagleray.client.producer.transaction_states import ENDABLE, ENDING, FAILABLE, IN_DOUBT, IS_ENDING, NOT_BEGUN, State
 from eagleray.client.runtime import ClientRuntime
 from eagleray.client.types import ConsumerGroupMetadata
 from eagleray.protocol.errors import ErrorCode
 
-_NONE = ErrorCode.NONE
+SUSPICIOUS: Final = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
+"""Answers that a producer gets when it was fenced, but also when only its transaction was ended for it."""
 
 
 class TransactionManager(DeliveryGuarantee):
@@ -54,18 +72,25 @@ class TransactionManager(DeliveryGuarantee):
         self.transactional_id: str = config.transactional_id
         self.identity = NO_PRODUCER
         self.state = State.UNINITIALIZED
-        self._all = sender
         self._runtime = runtime
         self._config = config
-        self._request = IdentityRequest(runtime, config)
+        self._asking: RepeatedCall[Reply] | None = None
+        """The question who the producer is, while it is under way."""
+
+        self._ending = RepeatedCall(
+            runtime,
+            self._find_coordinator,
+            f"ending the transaction of {self.transactional_id!r}",
+            self._on_ended,
+            retry_policy=sender.retry_policy,
+        )
+        self._offsets: dict[RepeatedCall[OffsetsCommitted], Done] = {}
+        """The offsets on their way to their groups, and who waits for each."""
+
         self._coordinator: TopicPartition | None = None
         self._waiters: list[Done] = []
         self._after_verdict: list[Callable[[], None]] = []
         self._is_commit = False
-        self._attempt = 0
-        self._sent_ms = 0
-        self._retries = 0
-        self._pending_offsets = 0
         self._begun_ms = 0
         self._failure: Exception | None = None
         self.refusal = self._misuse("send")
@@ -73,7 +98,7 @@ class TransactionManager(DeliveryGuarantee):
     @property
     def is_waiting(self) -> bool:
         """Whether an answer is outstanding beside those of batches."""
-        return self._request.is_under_way or self._pending_offsets > 0 or self.state in ENDING
+        return self._asking is not None or bool(self._offsets) or self.state in ENDING
 
     # What an application does
 
@@ -85,15 +110,32 @@ class TransactionManager(DeliveryGuarantee):
         self._waiters.append(done)
         if self.state is State.UNINITIALIZED:
             self.state = State.INITIALIZING
-            self._runtime.watch(self._all)
-            self._request.ask(None, self._on_initialized, max_block_ms=self._config.max_block_ms)
+            self._runtime.watch(self._sender)
+            self._ask_identity(self._on_initialized, self._config.max_block_ms)
 
-    def _on_initialized(self, identity: ProducerIdentity, error: EaglerayError | None) -> None:
-        if error is None:
+    def _ask_identity(
+        self, then: Then[Reply], total_ms: int = NEVER_MS, expected: ProducerIdentity | None = None
+    ) -> None:
+        self._asking = identity_call(self._runtime, self._config, then, total_ms)
+        self._asking.ask(self._identity_question(expected))
+
+    def _identity_question(self, expected: ProducerIdentity | None) -> Question[Reply]:
+        return identity_question(self._runtime, self._config, expected)
+
+    def _on_initialized(self, outcome: Reply | EaglerayError) -> None:
+        self._asking = None
+        if not isinstance(outcome, EaglerayError):
             self._coordinator = self._runtime.view.transaction_partition(self.transactional_id)
-            self.identity = identity
-            self._become_ready()
-        elif isinstance(error, FatalError):
+            self.identity = outcome.producer
+            self._initialized(outcome)
+        else:
+            self._not_initialized(outcome)
+
+    def _initialized(self, reply: Reply) -> None:  # noqa: ARG002 - what is left open is in it, for those who keep that
+        self._become_ready()
+
+    def _not_initialized(self, error: EaglerayError) -> None:
+        if isinstance(error, FatalError):
             self._die(error)
         else:
             self.state = State.UNINITIALIZED
@@ -104,7 +146,7 @@ class TransactionManager(DeliveryGuarantee):
         if self.state is not State.READY:
             raise self._misuse("begin a transaction")
         self.state = State.OPEN
-        self._all.open()
+        self._sender.open()
         self.may_send = True
         self.has_begun = False
         self._begun_ms = self._runtime.now_ms()
@@ -113,8 +155,8 @@ class TransactionManager(DeliveryGuarantee):
         """Commit once everything is acknowledged, or abort at once; asking again joins what is under way."""
         if self.state is State.OPEN:
             # What comes after this is refused, so that all that belongs to the transaction is taken over now.
-            unsent = self._all.shut(IS_ENDING)
-            self._all.take()
+            unsent = self._sender.shut(IS_ENDING)
+            self._sender.take()
             if commit and unsent is not None:
                 self.failed(unsent)
         state = self.state
@@ -123,10 +165,9 @@ class TransactionManager(DeliveryGuarantee):
         elif state is State.OPEN or (state is State.FAILED and not commit):
             self._waiters.append(done)
             self._is_commit = commit
-            self._retries = 0
             self._failure = None
             self.state = State.COMMITTING if commit else State.ABORTING
-            self.refusal = IS_ENDING
+            self._sender.refusal = IS_ENDING
             self._begin_end()
         elif state is State.FAILED:
             done(self._failure)
@@ -137,95 +178,96 @@ class TransactionManager(DeliveryGuarantee):
 
     def send_offsets(self, offsets: tuple[OffsetToCommit, ...], group: ConsumerGroupMetadata, done: Done) -> None:
         """Have a group's offsets committed with the transaction."""
-        self._all.take()
+        self._sender.take()
         if self.state is State.CHECKING:
             self._after_verdict.append(partial(self.send_offsets, offsets, group, done))
             return
         if self.state is not State.OPEN:
             done(self._misuse("send offsets"))
             return
-        request = OffsetsRequest(self, self._runtime, self._config, done, offsets, group)
+        call: RepeatedCall[OffsetsCommitted] = RepeatedCall(
+            self._runtime,
+            lambda: self._runtime.view.group_coordinator(group.group_id),
+            f"committing offsets with the transaction of {self.transactional_id!r}",
+            lambda outcome: self._on_offsets(call, outcome),
+            retry_policy=self._sender.retry_policy,
+            error_of=any_error,
+        )
         self.has_begun = True
-        self._pending_offsets += 1
-        if not self._all.is_watched:
-            self._runtime.watch(self._all)
-        request.send()
+        self._offsets[call] = done
+        if not self._sender.is_watched:
+            self._runtime.watch(self._sender)
+        call.ask(offsets_question(self.transactional_id, self.identity, offsets, group))
+
+    def _on_offsets(self, call: RepeatedCall[OffsetsCommitted], outcome: OffsetsCommitted | EaglerayError) -> None:
+        done = self._offsets.pop(call)
+        if not isinstance(outcome, EaglerayError):
+            if self._sender.unresolved == 0:
+                self.drained()
+            done(None)
+        elif outcome.error_code in SUSPICIOUS:
+            self._offsets[call] = done
+            self._check(outcome.error_code)
+        else:
+            is_grave = isinstance(outcome, AbortableError | FatalError)
+            error = outcome if is_grave else AbortableError(outcome.message, outcome.error_code)
+            self.failed(error)
+            done(error)
+
+    def _drop_offsets(self, tell: Callable[[Done], None]) -> None:
+        """Send offsets no more that are on their way: they cannot come to be part of the transaction."""
+        dropped, self._offsets = self._offsets, {}
+        for call, done in dropped.items():
+            call.cancel()
+            tell(done)
 
     # Ending
 
     def _begin_end(self) -> None:
         if self._is_commit:
-            if self._all.unresolved:
-                self._all.flush()
-            elif not self._pending_offsets:
+            if self._sender.unresolved:
+                self._sender.flush()
+            elif not self._offsets:
                 self._ask_to_end()
             return
         self.may_send = False
-        self._all.fail_all(TransactionAborted("the transaction was aborted before the record was acknowledged."))
+        self._drop_offsets(lambda done: done(too_late()))
+        self._sender.fail_all(TransactionAborted("the transaction was aborted before the record was acknowledged."))
         self._ask_to_end()
 
     def drained(self) -> None:
         """Every batch is acknowledged: a commit may go on."""
-        if self.state is State.COMMITTING and not self._pending_offsets:
+        if self.state is State.COMMITTING and not self._offsets:
             self._ask_to_end()
 
     def _ask_to_end(self) -> None:
         if not self.has_begun:
             self._become_ready()
             return
-        self._attempt += 1
-        self._sent_ms = self._runtime.now_ms()
-        node_id = self._runtime.view.leaders.get(self._coordinator, NO_NODE) if self._coordinator else NO_NODE
-        if node_id == NO_NODE:
-            self._ask_again(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
-        if not self._all.is_watched:
-            self._runtime.watch(self._all)
-        self._runtime.ask(
-            node_id,
-            partial(self._on_ended, self._attempt),
-            EndTransaction,
-            self.transactional_id,
-            self.identity,
-            self._is_commit,
-            IMPLICIT_VERSION,
-        )
+        if not self._sender.is_watched:
+            self._runtime.watch(self._sender)
+        fields = (self.transactional_id, self.identity, self._is_commit, IMPLICIT_VERSION)
+        self._ending.ask(Question(EndTransaction, *fields))
 
-    def _on_ended(self, attempt: int, reply: Reply | Malformed | None) -> None:
-        if attempt != self._attempt or self.state not in ENDING:
-            return
-        if isinstance(reply, Reply) and reply.error_code is _NONE:
-            self.identity = reply.producer
+    def _find_coordinator(self) -> int:
+        return NO_NODE if self._coordinator is None else self._runtime.view.leaders.get(self._coordinator, NO_NODE)
+
+    def _on_ended(self, outcome: Reply | EaglerayError) -> None:
+        if not isinstance(outcome, EaglerayError):
+            self.identity = outcome.producer
             self._become_ready()
-            return
-        error_code = ErrorCode.NETWORK_EXCEPTION if reply is None else reply.error_code
-        if error_code.is_retriable:
-            self._ask_again(error_code)
-        elif error_code in SUSPICIOUS:
-            self._check(error_code)
+        elif outcome.error_code in SUSPICIOUS:
+            self._check(outcome.error_code)
         else:
-            self._die(error_for(error_code, f"ending the transaction of {self.transactional_id!r}"))
+            self._die(outcome)
 
-    def _ask_again(self, error_code: ErrorCode) -> None:
-        self._attempt += 1
-        if not is_only_busy(error_code):
-            self._runtime.view.refresh()
-        pause_ms = min(self._config.retry_backoff_ms << min(self._retries, 16), self._config.retry_backoff_max_ms)
-        self._retries += 1
-        self._runtime.later(pause_ms, partial(self._if_still_ending, self._attempt))
-
-    def _if_still_ending(self, attempt: int) -> None:
-        if attempt == self._attempt and self.state in ENDING:
-            self._ask_to_end()
-
-    def _become_ready(self) -> None:
+    def _become_ready(self, error: EaglerayError | None = None) -> None:
         self.state = State.READY
         self.may_send = False
-        self._pending_offsets = 0
         self._failure = None
-        self.refusal = NOT_BEGUN
-        self._all.forget_idle()
-        self._answer(None)
+        self._sender.refusal = NOT_BEGUN
+        self._sender.forget_idle()
+        self._answer(error)
 
     def _answer(self, error: Exception | None) -> None:
         waiters, self._waiters = self._waiters, []
@@ -243,7 +285,7 @@ class TransactionManager(DeliveryGuarantee):
     def refused(self, batch: ProducerBatch, error_code: ErrorCode, error: EaglerayError) -> None:
         """Retry behind a gap that has a reason; find out what a fenced epoch means; else fail the transaction."""
         if error_code in LOST_SEQUENCE and not batch.was_first:
-            self._all.retry(batch, error_code)
+            self._sender.retry(batch, error_code)
         elif error_code in SUSPICIOUS:
             self._check(error_code)
         else:
@@ -257,7 +299,7 @@ class TransactionManager(DeliveryGuarantee):
     def _fail_with(self, batch: ProducerBatch, error: EaglerayError) -> None:
         self.failed(error)
         if not batch.is_done:
-            self._all.resolve(batch, error)
+            self._sender.resolve(batch, error)
 
     def send_failed(self, error: Exception) -> None:
         """Fail the transaction: without the record that was refused it is not what the application wanted."""
@@ -267,34 +309,38 @@ class TransactionManager(DeliveryGuarantee):
         """Note that the transaction can no longer commit; tell those who wait for its end."""
         if isinstance(error, FatalError):
             self._die(error)
-        elif self.state is State.OPEN or self.state is State.COMMITTING:
+        elif self.state in FAILABLE:
             self.state = State.FAILED
             self.may_send = False
             self._failure = self.refusal = error
-            self._all.fail_all(_as_reason(error))
+            self._sender.fail_all(_as_reason(error))
+            self._drop_offsets(lambda done: done(error))
             self._answer(error)
 
-    def _check(self, error_code: ErrorCode) -> None:
+    def _check(self, error_code: ErrorCode | None) -> None:
         """Find out whether this producer was fenced, or only its transaction was ended by the coordinator."""
         if self.state in ENDABLE:
             self.state = State.CHECKING
             self.may_send = False
-            self._attempt += 1
+            self._ending.cancel()
+            self._drop_offsets(lambda done: self._after_verdict.append(lambda: done(self._failure or too_late())))
             self.refusal = IN_DOUBT
-            self._runtime.watch(self._all)
-            self._request.ask(self.identity, partial(self._on_verdict, error_code), max_block_ms=None)
+            self._runtime.watch(self._sender)
+            then = partial(self._on_verdict, error_code)
+            self._ask_identity(lambda outcome: then(verdict_on(self.identity, outcome)), expected=self.identity)
 
-    def _on_verdict(self, error_code: ErrorCode, identity: ProducerIdentity, error: EaglerayError | None) -> None:
-        if error is not None:
-            self._die(error)
+    def _on_verdict(self, error_code: ErrorCode | None, outcome: Reply | EaglerayError) -> None:
+        self._asking = None
+        if isinstance(outcome, EaglerayError):
+            self._die(outcome)
             return
-        self.identity = identity
+        self.identity = outcome.producer
         self.has_begun = False
         if self._waiters and not self._is_commit:
             self._become_ready()
         else:
             self.state = State.OPEN
-            self.failed(self._ended_for_us(error_code))
+            self.failed(self._ended_for_us(error_code, outcome.message))
         self._go_on_after_verdict()
 
     def _go_on_after_verdict(self) -> None:
@@ -302,7 +348,9 @@ class TransactionManager(DeliveryGuarantee):
         for go_on in waiting:
             go_on()
 
-    def _ended_for_us(self, error_code: ErrorCode) -> EaglerayError:
+    def _ended_for_us(self, error_code: ErrorCode | None, why: str | None) -> EaglerayError:
+        if why is not None:
+            return TransactionHeldTooLong(f"{why}.", error_code)
         open_ms = self._runtime.now_ms() - self._begun_ms
         timeout_ms = self._config.transaction_timeout_ms
         if open_ms >= timeout_ms:
@@ -310,17 +358,20 @@ class TransactionManager(DeliveryGuarantee):
         return TransactionAborted(f"the coordinator ended the transaction after {open_ms} ms.", error_code)
 
     def _die(self, error: EaglerayError) -> None:
-        if isinstance(error, ProducerFenced):
-            error = ProducerFenced(
-                f"transactional id {self.transactional_id!r} has a newer producer.", error.error_code
-            )
+        if type(error) is ProducerFenced:
+            error = ProducerFenced(self._why_fenced(error), error.error_code)
         self.state = State.DEAD
         self.may_send = False
-        self._attempt += 1
+        self._ending.cancel()
         self._failure = self.refusal = error
-        self._all.fail_all(error)
+        self._sender.fail_all(error)
+        self._drop_offsets(lambda done: done(error))
         self._answer(error)
         self._go_on_after_verdict()
+
+    def _why_fenced(self, error: ProducerFenced) -> str:
+        why = FORGOTTEN if error.message == FORGOTTEN else "has a newer producer."
+        return f"transactional id {self.transactional_id!r} {why}"
 
     def close(self) -> None:
         """Take nothing more; calls that wait are told."""
@@ -331,45 +382,13 @@ class TransactionManager(DeliveryGuarantee):
             return self._failure
         return InvalidTransactionState(f"cannot {wanted}: the producer is {self.state.value}.")
 
-    # Offsets and time
-
-    @property
-    def wants_offsets(self) -> bool:
-        """Whether offsets that are on their way still matter."""
-        return self.state is State.OPEN or self.state is State.COMMITTING
-
-    def offsets_done(self, error_code: ErrorCode) -> EaglerayError | None:
-        """Take the outcome of `send_offsets`; return what to tell its caller."""
-        self._pending_offsets -= 1
-        if error_code is _NONE:
-            if self._all.unresolved == 0:
-                self.drained()
-            return None
-        error = error_for(error_code, f"committing offsets with the transaction of {self.transactional_id!r}")
-        if not isinstance(error, AbortableError | FatalError):
-            error = AbortableError(error.message, error_code)
-        self.failed(error)
-        return error
-
-    def offsets_suspicious(self, error_code: ErrorCode, done: Done) -> None:
-        """A group was told that this producer is not the current one."""
-        self._pending_offsets -= 1
-        if self.wants_offsets:
-            self._waiters.append(done)
-            self._is_commit = True
-            self._check(error_code)
-        elif self.state is State.CHECKING:
-            self._after_verdict.append(lambda: done(self._failure))
-        else:
-            done(self._failure or too_late())
-
     def tick(self, now_ms: int) -> None:
         """Repeat what was not answered."""
-        self._request.tick(now_ms)
-        is_asking = self.state in ENDING and not self._all.unresolved and not self._pending_offsets
-        if is_asking and now_ms - self._sent_ms >= self._config.request_timeout_ms:
-            self._sent_ms = now_ms
-            self._ask_again(ErrorCode.REQUEST_TIMED_OUT)
+        if self._asking is not None:
+            self._asking.tick(now_ms)
+        self._ending.tick(now_ms)
+        for call in list(self._offsets):
+            call.tick(now_ms)
 
 
 def _as_reason(error: Exception) -> EaglerayError:

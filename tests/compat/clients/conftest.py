@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks.peer.ours import Ours
 from benchmarks.peer.real_kafka import RealKafka
-from eagleray.actors.settings import CLUSTER_KEYS
+from eagleray.actors.common.settings import CLUSTER_KEYS
 from tests.compat.clients.history import History
 from tests.compat.conftest import give_up
 from tests.compat.java.java_client import JavaClient
@@ -78,6 +78,12 @@ def broker(tmp_path_factory):
         give_up(str(error))
     _, alive = psutil.wait_procs(set(psutil.Process().children(recursive=True)) - before, timeout=ALL_SECONDS)
     assert alive == [], "the broker has left processes behind"
+
+
+@pytest.fixture(scope="session")
+def is_kafka(broker):
+    """Whether the broker is a real Apache Kafka, where ours does something else on purpose."""
+    return isinstance(broker, RealKafka)
 
 
 @pytest.fixture(scope="session")

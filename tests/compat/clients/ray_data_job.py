@@ -10,7 +10,7 @@ import sys
 import ray
 import ray.data
 
-from eagleray.actors.embedded_ray import patience
+from eagleray.actors.cluster.embedded_ray import longer_start_timeout
 
 ROWS = 200
 TIMEOUT_MS = 10_000
@@ -39,7 +39,7 @@ JOBS = {"write_and_read": write_and_read, "read_to_marker": read_to_marker}
 def main():
     job, bootstrap_servers, topic = sys.argv[1:]
     # A Ray of its own: the one that a broker starts for itself has hardly any room for the data of others.
-    with patience():
+    with longer_start_timeout():
         ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level=logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False

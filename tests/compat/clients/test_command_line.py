@@ -87,9 +87,6 @@ def test_transactions(tools, bootstrap_servers, make_topic):
     assert f"{topic}-0" in row_with(described, transactional_id)
     active = tools.run("transactions", "describe-producers", "--topic", topic, "--partition", "0")
     assert active.splitlines()[1].split()[-1] == "0"
-    tools.run("transactions", "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
-    ended = tools.run("transactions", "describe-producers", "--topic", topic, "--partition", "0")
-    assert ended.splitlines()[1].split()[-1] == "None"
     producer.abort_transaction()
 
 
@@ -143,7 +140,7 @@ def test_performance_of_a_transactional_producer(tools, make_topic):
     assert "2000 records sent" in output
 
 
-def test_what_the_broker_says_about_itself(tools):
+def test_broker_describes_itself(tools):
     versions = tools.run("broker-api-versions")
     assert "EndTxn(26)" in versions
     features = row_with(tools.run("features", "describe"), "transaction.version")

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from eagleray.testing import THREE_MACHINES
 from tests.compat.conftest import give_up
 from tests.compat.kafka_tools.command_line import CommandLine, ToolFailedError
 from tests.compat.kafka_tools.jars import ToolsUnavailableError
 from tests.support.cli_cluster import SETTINGS, NodesOnThread
 from tests.support.clusters import until
-from tests.support.nodes import THREE_MACHINES
 
 
 @pytest.fixture(scope="module")

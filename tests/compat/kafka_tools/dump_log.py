@@ -3,7 +3,7 @@
 A test asks for the `kafka_tools` fixture, and hands all its files to one call, because each starts a JVM:
 
     dump = kafka_tools.dump(directory / "00000000000000000000.log", directory / "00000000000000000000.index")
-    assert dump.complaints == ()
+    assert dump.problems == ()
     assert [batch.base_offset for batch in dump.files[log].batches] == [0, 10]
 """
 
@@ -20,7 +20,7 @@ from tests.compat.kafka_tools.dump_output import Dump, parse_output
 from tests.compat.kafka_tools.jars import find_java, resolve_jars
 from tests.support.java import QUICK_START
 
-# Warnings of Kafka's own code are complaints too. The rest makes a short-lived JVM start sooner.
+# Warnings of Kafka's own code are problems too. The rest makes a short-lived JVM start sooner.
 JVM_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dlog4j2.statusLoggerLevel=OFF",
@@ -62,7 +62,7 @@ class KafkaTools(msgspec.Struct, frozen=True):
 
         Each offset index and time index is compared with its log; with `check_index_sanity` it gets
         instead the check that a broker does at start. `allow_gaps` accepts the missing offsets that
-        compaction leaves. Whatever else the tool finds wrong is in the complaints, never an exception.
+        compaction leaves. Whatever else the tool finds wrong is in the problems, never an exception.
         """
         assert not any("," in str(file) for file in files), "the tool separates files by commas"
         options = ["--deep-iteration", "--files", ",".join(str(file) for file in files)]
@@ -72,17 +72,26 @@ class KafkaTools(msgspec.Struct, frozen=True):
             options.append("--index-sanity-check")
         return self._run(options, allow_gaps=allow_gaps)
 
-    def _run(self, options: list[str], *, allow_gaps: bool) -> Dump:
+    def lines(self, *files: Path, options: tuple[str, ...] = ()) -> list[str]:
+        """Return what the tool prints of files, line by line."""
+        result = self._start(["--files", ",".join(str(file) for file in files), *options])
+        assert (result.returncode, result.stderr) == (0, ""), result.stderr
+        return result.stdout.rstrip("\n").split("\n")
+
+    def _start(self, options: list[str]) -> subprocess.CompletedProcess[str]:
         main = ("-cp", f"{self.jars}/*", "kafka.tools.DumpLogSegments")
         command = (self.java, *JVM_OPTIONS, *main, *options)
-        result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+
+    def _run(self, options: list[str], *, allow_gaps: bool) -> Dump:
+        result = self._start(options)
         # Only a line feed ends a line here; splitlines() would also split at what a payload may hold.
-        contents, complaints = parse_output(result.stdout.split("\n"))
+        contents, problems = parse_output(result.stdout.split("\n"))
         errors = [line for line in result.stderr.split("\n") if line]
-        complaints.extend(without_gaps(errors) if allow_gaps else errors)
+        problems.extend(without_gaps(errors) if allow_gaps else errors)
         if result.returncode != 0:
-            complaints.append(f"the tool ended with exit code {result.returncode}")
-        return Dump(contents, tuple(complaints))
+            problems.append(f"the tool ended with exit code {result.returncode}")
+        return Dump(contents, tuple(problems))
 
 
 def without_gaps(lines: Iterable[str]) -> Iterator[str]:

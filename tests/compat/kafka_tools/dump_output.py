@@ -113,10 +113,10 @@ class FileDump(msgspec.Struct):
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """Everything that one run of the tool printed; `complaints` is empty when it found nothing wrong."""
+    """Everything that one run of the tool printed; `problems` is empty when it found nothing wrong."""
 
     files: dict[Path, FileDump]
-    complaints: tuple[str, ...]
+    problems: tuple[str, ...]
 
 
 BATCH = re.compile(
@@ -153,18 +153,18 @@ DECODER_COMPLAINT = re.compile(r"Error at |Unknown record type |unknown::")
 
 
 def parse_output(lines: Iterable[str]) -> tuple[dict[Path, FileDump], list[str]]:
-    """Read the tool's standard output; a line that is no known content is a complaint."""
+    """Read the tool's standard output; a line that is no known content is a problem."""
     files: dict[Path, FileDump] = {}
-    complaints: list[str] = []
+    problems: list[str] = []
     current = FileDump(Path())
     for line in lines:
         if line.startswith("Dumping "):
             current = FileDump(Path(line.removeprefix("Dumping ")))
             files[current.path] = current
         elif not add_line(current, line) and not HARMLESS.fullmatch(line):
-            complaints.append(line)
-    complaints.extend(complaint for file in files.values() for complaint in complaints_in(file))
-    return files, complaints
+            problems.append(line)
+    problems.extend(problem for file in files.values() for problem in problems_in(file))
+    return files, problems
 
 
 def add_line(file: FileDump, line: str) -> bool:
@@ -192,7 +192,7 @@ def convert(found: re.Match[str], to: type[StructType]) -> StructType:
     return msgspec.convert(fields, to, strict=False)
 
 
-def complaints_in(file: FileDump) -> Iterator[str]:
+def problems_in(file: FileDump) -> Iterator[str]:
     """Yield what the tool found wrong but printed in passing, among the contents."""
     for batch in file.batches:
         if not batch.is_valid:

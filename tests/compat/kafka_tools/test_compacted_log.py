@@ -33,7 +33,7 @@ def compact(keyed: KeyedLog) -> None:
     keyed.check()
 
 
-def test_a_compacted_log_is_read_without_complaint(kafka_tools: KafkaTools, tmp_path: Path):
+def test_a_compacted_log_is_read_without_problem(kafka_tools: KafkaTools, tmp_path: Path):
     config = compacting(index_interval_bytes=200)
     keyed = KeyedLog(LocalFileSystem(), config, directory=str(tmp_path / "topic-0"))
     for number in range(6):
@@ -54,7 +54,7 @@ def test_a_compacted_log_is_read_without_complaint(kafka_tools: KafkaTools, tmp_
     files = sorted(file for file in (tmp_path / "topic-0").iterdir() if file.suffix in suffixes)
     dump = kafka_tools.dump(*files, allow_gaps=True)
 
-    assert dump.complaints == ()
+    assert dump.problems == ()
     batches = [batch for file in files for batch in dump.files[file].batches]
     assert [
         (each.base_offset, each.last_offset, each.count, each.delete_horizon_ms, each.last_sequence) for each in batches

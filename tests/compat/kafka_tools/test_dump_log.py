@@ -78,11 +78,11 @@ def segment(tmp_path: Path) -> Segment:
     return Segment(tmp_path)
 
 
-def test_good_files_are_understood_without_complaint(kafka_tools: KafkaTools, segment: Segment):
+def test_good_files_are_understood_without_problem(kafka_tools: KafkaTools, segment: Segment):
     before = [file.read_bytes() for file in segment.files()]
     dump = kafka_tools.dump(*segment.files(), decoder=Decoder.TEXT)
 
-    assert dump.complaints == ()
+    assert dump.problems == ()
     assert [file.read_bytes() for file in segment.files()] == before
     data, marker = dump.files[segment.log].batches
     assert (data.base_offset, data.last_offset, data.count) == (0, 1, 2)
@@ -107,10 +107,10 @@ def test_good_files_are_understood_without_complaint(kafka_tools: KafkaTools, se
 
 
 def test_sane_indexes_pass_the_check_of_a_starting_broker(kafka_tools: KafkaTools, segment: Segment):
-    assert kafka_tools.dump(segment.index, segment.time_index, check_index_sanity=True).complaints == ()
+    assert kafka_tools.dump(segment.index, segment.time_index, check_index_sanity=True).problems == ()
 
 
-def test_everything_wrong_is_a_complaint(kafka_tools: KafkaTools, segment: Segment):
+def test_everything_wrong_is_a_problem(kafka_tools: KafkaTools, segment: Segment):
     """One run over one segment with every fault that lets the tool go on to the next file."""
     wrong_crc = bytearray(segment.marker)
     wrong_crc[17] ^= 1
@@ -121,7 +121,7 @@ def test_everything_wrong_is_a_complaint(kafka_tools: KafkaTools, segment: Segme
     unknown = segment.log.with_suffix(".unknown")
     unknown.touch()
 
-    complaints = kafka_tools.dump(segment.log, segment.index, segment.time_index, segment.snapshot, unknown).complaints
+    problems = kafka_tools.dump(segment.log, segment.index, segment.time_index, segment.snapshot, unknown).problems
 
     for expected in (
         "the batch at offset 2 has a wrong CRC",
@@ -135,21 +135,21 @@ def test_everything_wrong_is_a_complaint(kafka_tools: KafkaTools, segment: Segme
         "Snapshot is corrupt (CRC is no longer valid)",
         "Ignoring unknown file",
     ):
-        assert any(expected in complaint for complaint in complaints), f"{expected!r} not in {complaints}"
+        assert any(expected in problem for problem in problems), f"{expected!r} not in {problems}"
 
 
 def test_gaps_of_compaction_may_be_allowed(kafka_tools: KafkaTools, segment: Segment):
     segment.log.write_bytes(segment.data + batch(5, [(None, b"x")]))
     dump = kafka_tools.dump(segment.log, allow_gaps=True)
-    assert dump.complaints == ()
+    assert dump.problems == ()
     assert [each.offset for each in dump.files[segment.log].records] == [0, 1, 5]
 
 
-def test_an_exception_of_the_tool_is_a_complaint(kafka_tools: KafkaTools, segment: Segment):
+def test_an_exception_of_the_tool_is_a_problem(kafka_tools: KafkaTools, segment: Segment):
     segment.index.write_bytes(struct.pack(">ii", 1, 10_000))
-    complaints = kafka_tools.dump(segment.index).complaints
-    assert any("Exception" in complaint for complaint in complaints)
-    assert "the tool ended with exit code 1" in complaints
+    problems = kafka_tools.dump(segment.index).problems
+    assert any("Exception" in problem for problem in problems)
+    assert "the tool ended with exit code 1" in problems
 
 
 @pytest.mark.parametrize(
@@ -175,16 +175,16 @@ def test_an_exception_of_the_tool_is_a_complaint(kafka_tools: KafkaTools, segmen
 def test_decoders(kafka_tools: KafkaTools, segment: Segment, decoder, key, value, decoded_key, decoded_value):
     segment.log.write_bytes(batch(0, [(key, value), (key, None)]))
     dump = kafka_tools.dump(segment.log, decoder=decoder)
-    assert dump.complaints == ()
+    assert dump.problems == ()
     written, deleted = (each.decoded() for each in dump.files[segment.log].records)
     assert written[0]["data"] == decoded_key
     assert written[1]["data"].items() >= decoded_value.items()
     assert deleted == (written[0], None)
 
 
-def test_a_record_that_a_decoder_cannot_read_is_a_complaint(kafka_tools: KafkaTools, segment: Segment):
+def test_a_record_that_a_decoder_cannot_read_is_a_problem(kafka_tools: KafkaTools, segment: Segment):
     unknown_type = (struct.pack(">h", 999), b"")
     segment.log.write_bytes(batch(0, [(b"", b""), unknown_type]))
-    complaints = kafka_tools.dump(segment.log, decoder=Decoder.TRANSACTION_LOG).complaints
-    assert any("Error at offset 0" in complaint for complaint in complaints)
-    assert any("Unknown record type 999 at offset 1" in complaint for complaint in complaints)
+    problems = kafka_tools.dump(segment.log, decoder=Decoder.TRANSACTION_LOG).problems
+    assert any("Error at offset 0" in problem for problem in problems)
+    assert any("Unknown record type 999 at offset 1" in problem for problem in problems)

@@ -36,7 +36,7 @@ def test_generations_and_the_end_of_a_group(kafka_tools: KafkaTools, tmp_path: P
 
     dump = kafka_tools.dump(log, decoder=Decoder.CONSUMER_OFFSETS)
 
-    assert dump.complaints == ()
+    assert dump.problems == ()
     (key, generation), (_, emptied), (deleted_key, deleted) = (each.decoded() for each in dump.files[log].records)
     assert key == deleted_key
     assert key["data"] == {"group": GROUP}

@@ -18,7 +18,7 @@ from eagleray.client.producer.batches import Delivery
 from eagleray.client.producer.producer import AsyncProducer
 from eagleray.client.runtime import ClientRuntime
 from tests.support.client_helpers import ORDERS, a_consumer, a_producer, settled
-from tests.support.client_world import COORDINATOR, GROUPS, LEADER_A, LEADER_B, ClientWorld, in_world
+from tests.support.cluster_in_memory import COORDINATOR, GROUPS, LEADER_A, LEADER_B, ClusterInMemory, in_world
 
 MORTAL = (COORDINATOR, GROUPS, LEADER_A, LEADER_B)
 ORDERS_EACH = 12
@@ -27,7 +27,7 @@ ORDERS_EACH = 12
 class Story:
     """One run: who does what, by the dice of one seed."""
 
-    def __init__(self, world: ClientWorld, runtime: ClientRuntime, seed: int) -> None:
+    def __init__(self, world: ClusterInMemory, runtime: ClientRuntime, seed: int) -> None:
         self.world = world
         self.runtime = runtime
         self.dice = Random(seed)
@@ -39,7 +39,7 @@ class Story:
         network.chance = Random(self.dice.random())
         network.loss = loss
         network.duplication = loss / 2
-        network.longest_delay_seconds = self.dice.choice([0.0, 0.02, 0.2])
+        network.longest_delay_s = self.dice.choice([0.0, 0.02, 0.2])
 
     def end_trouble(self) -> None:
         self.world.network.chance = None
@@ -117,7 +117,7 @@ class Story:
 
 
 def tell(seed: int, loss: float, *, kills: bool) -> None:
-    async def main(world: ClientWorld, runtime: ClientRuntime) -> None:
+    async def main(world: ClusterInMemory, runtime: ClientRuntime) -> None:
         story = Story(world, runtime, seed)
         story.make_trouble(loss)
         killer = asyncio.ensure_future(story.kill_and_revive()) if kills else None
@@ -144,7 +144,7 @@ def test_each_order_becomes_one_invoice_whatever_is_lost_or_restarted(seed: int,
 def test_branches_are_committed_once_for_each_tag_whatever_is_lost_or_restarted(seed: int, loss: float):
     """A driver that is interrupted anywhere runs its batch again; speculative attempts write twice."""
 
-    async def main(world: ClientWorld, runtime: ClientRuntime) -> None:
+    async def main(world: ClusterInMemory, runtime: ClientRuntime) -> None:
         story = Story(world, runtime, seed)
         story.make_trouble(loss)
         killer = asyncio.ensure_future(story.kill_and_revive())

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray.actors.lanes.peers import Unanswered
 from eagleray.broker.controller.events import GetMetadata
-from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
+from eagleray.broker.metadata.image import EMPTY_IMAGE, MetadataImage
 from tests.simulation.cluster.lanes import Endpoint, SimulatedPeers
 from tests.simulation.cluster.loop import Clock, SimulatedLoop
 
@@ -19,7 +19,7 @@ ANSWER_S = 0.9
 
 
 class Client:
-    """One client, through all its lives. It learns from any node who leads what, and believes it until it is wrong."""
+    """One client, through all its restarts. It believes any node about who leads what, until that turns out wrong."""
 
     def __init__(self, harness: "Harness", name: str) -> None:
         self.harness = harness
@@ -62,8 +62,12 @@ class Client:
             self._loop = None
 
     def receive(self, source: object, frame: Any) -> None:
+        self.at_loop(lambda: self.endpoint.arrive(source, frame))
+
+    def at_loop(self, act: Callable[..., None], *fields: object) -> None:
+        """Let something happen to the process, where it lives."""
         if self._loop is not None:
-            self._loop.run(self.endpoint.arrive, source, frame)
+            self._loop.run(act, *fields)
 
     async def run(self) -> None:
         """What this client is there for."""

@@ -7,15 +7,19 @@ from unittest import mock
 
 import msgspec
 
+from eagleray.broker.groups.coordinator import GroupCoordinator
 from eagleray.broker.groups.events import FetchOffsets
 from eagleray.broker.groups.requests import GroupRequestServer
+from eagleray.broker.groups.shards import Shard
 from eagleray.broker.groups.state import OffsetsState, StoredOffset
-from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log.compaction_plan import Cleanable, plan_compaction
 from eagleray.broker.log.offset_map import OffsetMap
 from eagleray.broker.log.partition_log import PartitionLog
 from eagleray.broker.log.readable_log import ReadableLog
+from eagleray.broker.partitions.decisions import FinishedDecisions
 from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.protocol.errors import ErrorCode
 from tests.simulation.cluster.places import OFFSETS, TRANSACTIONS
 from tests.simulation.replacing import replacing
 
@@ -40,9 +44,9 @@ def _showing_pending_offsets() -> AbstractContextManager[Any]:
     original = OffsetsState.commit_in_transaction
 
     def commit(
-        self: OffsetsState, producer: ProducerIdentity, group: str, partition: TopicPartition, offset: StoredOffset
+        self: OffsetsState, producer_id: int, group: str, partition: TopicPartition, offset: StoredOffset
     ) -> None:
-        original(self, producer, group, partition, offset)
+        original(self, producer_id, group, partition, offset)
         self.commit(group, partition, offset)
 
     return mock.patch.object(OffsetsState, "commit_in_transaction", commit)
@@ -52,10 +56,8 @@ def _applying_aborted_offsets() -> AbstractContextManager[Any]:
     """Offsets of a transaction that count whatever its marker says."""
     original = OffsetsState.end_transaction
 
-    def end(
-        self: OffsetsState, producer: ProducerIdentity, coordinator_epoch: int, now_ms: int, *, commit: bool
-    ) -> None:
-        original(self, producer, coordinator_epoch, now_ms, commit=True)
+    def end(self: OffsetsState, producer_id: int, *, commit: bool) -> None:
+        original(self, producer_id, commit=True)
 
     return mock.patch.object(OffsetsState, "end_transaction", end)
 
@@ -68,6 +70,39 @@ def _telling_unstable_offsets() -> AbstractContextManager[Any]:
         original(self, msgspec.structs.replace(request, require_stable=False), now_ms)
 
     return mock.patch.object(GroupRequestServer, "fetch", fetch)
+
+
+def _seeing_transactions_late() -> AbstractContextManager[Any]:
+    """A coordinator that takes offsets for stable as long as those of a transaction are not replicated."""
+    original = GroupRequestServer.fetch
+
+    def fetch(self: GroupRequestServer, request: FetchOffsets, now_ms: int) -> None:
+        shard = self._find_shard(request.group)
+        if isinstance(shard, Shard) and shard.held_back:
+            request = msgspec.structs.replace(request, require_stable=False)
+        original(self, request, now_ms)
+
+    return mock.patch.object(GroupRequestServer, "fetch", fetch)
+
+
+def _loading_without_transactions() -> AbstractContextManager[Any]:
+    """A coordinator that knows nothing of the transactions that were open when it took over."""
+    original = GroupCoordinator._loaded
+
+    def loaded(self: GroupCoordinator, shard: Shard, state: OffsetsState, now_ms: int) -> None:
+        for producer_id in [*state.undecided]:
+            state.end_transaction(producer_id, commit=False)
+        original(self, shard, state, now_ms)
+
+    return mock.patch.object(GroupCoordinator, "_loaded", loaded)
+
+
+# Markers
+
+
+def _taking_late_markers() -> AbstractContextManager[Any]:
+    """Leaders that take every marker of version 1, whichever transaction is open by then."""
+    return mock.patch.object(FinishedDecisions, "refusal_of", return_value=ErrorCode.NONE)
 
 
 # Compaction
@@ -99,6 +134,9 @@ COORDINATOR_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "offsets that count before their marker": _showing_pending_offsets,
     "offsets of an aborted transaction that count": _applying_aborted_offsets,
     "unstable offsets that are told": _telling_unstable_offsets,
+    "unstable offsets that are told until they are replicated": _seeing_transactions_late,
+    "offsets of transactions that a takeover forgets": _loading_without_transactions,
+    "late markers that are taken": _taking_late_markers,
     "compaction that drops the newest of a key": _dropping_the_newest,
     "compaction of what may be undone": _compacting_what_may_be_undone,
 }

@@ -9,6 +9,7 @@ FAULTS_OF_NODES = (
     "clock of another speed",
     "crash",
     "crash of all nodes",
+    "disk without room",
     "failed flush",
     "failed write",
     "full disk",
@@ -23,6 +24,7 @@ FAULTS_OF_NODES = (
     "partition both ways",
     "partition one way",
     "pause",
+    "rot of an open segment",
     "torn write",
 )
 

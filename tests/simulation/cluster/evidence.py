@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from eagleray.broker.messages import IMPLICIT_VERSION, last_epoch_ended_by
 from tests.simulation.cluster.partition_watch import PartitionWatch
 from tests.simulation.cluster.places import INPUTS, SOURCE, TARGET, TRANSFORM_GROUP, USER_PARTITIONS
+from tests.simulation.cluster.watch import Watch
 from tests.simulation.schedule import Violation
 from tests.support.history import FoundRecord, GroupOffset, History, Outcome, Transaction, Transform
 from tests.support.history_checker import check
@@ -19,25 +19,44 @@ def check_history(harness: "Harness") -> None:
     transactions = tuple(each for producer in harness.producers for each in producer.history)
     watches = {partition: harness.watch.partitions[partition] for partition in USER_PARTITIONS}
     offsets = harness.watch.offsets
+    groups = TRANSFORM_GROUP, *(producer.group for producer in harness.by_connections)
     history = History(
         (*transactions, *_transforming(harness)),
-        {partition: _committed(watch) for partition, watch in watches.items()},
+        {partition: _committed(watch, harness.watch) for partition, watch in watches.items()},
         {partition: _everything(watch) for partition, watch in watches.items()},
-        tuple(GroupOffset(TRANSFORM_GROUP, each, offsets.offset_of(TRANSFORM_GROUP, each)) for each in INPUTS),
+        tuple(GroupOffset(group, each, offsets.offset_of(group, each)) for group in groups for each in INPUTS),
         (Transform(TRANSFORM_GROUP, SOURCE, TARGET),),
     )
     violations = check(history)
     if violations:
         raise Violation(f"{len(violations)} violations, the first: {violations[0]!r}")
+    _check_aborted_offsets(harness)
+
+
+def _check_aborted_offsets(harness: "Harness") -> None:
+    """No offsets of a transaction that was aborted have ever counted, also where later ones hide them now."""
+    for producer in harness.by_connections:
+        for transaction in producer.history:
+            if transaction.outcome is Outcome.ABORTED and harness.watch.offsets.has_applied(str(transaction.name)):
+                raise Violation(f"{transaction.name} was aborted, and its offsets were committed by another")
 
 
 def _transforming(harness: "Harness") -> Iterator[Transaction]:
     """What the transformer has done; of what has left no record behind, the log of transactions tells the outcome."""
     for each in harness.transformer.history:
         is_unclear = each.outcome is Outcome.UNKNOWN and not each.records
-        is_committed = harness.watch.decided.get(harness.transformer.identities[each.name])
+        is_committed = _is_decided(harness, each)
         outcome = Outcome.COMMITTED if is_unclear and is_committed else each.outcome
         yield Transaction(each.name, each.records, each.offsets, outcome)
+
+
+def _is_decided(harness: "Harness", transaction: Transaction) -> bool:
+    """Whether the transformer's transaction is committed: of those under one identity, the decision in its place."""
+    identities = harness.transformer.identities
+    identity = identities[transaction.name]
+    place = [name for name, each in identities.items() if each == identity].index(transaction.name)
+    decisions = harness.watch.decisions.get(identity, [])
+    return decisions[place] if place < len(decisions) else False
 
 
 def _everything(watch: PartitionWatch) -> tuple[FoundRecord, ...]:
@@ -50,7 +69,7 @@ def _records(watch: PartitionWatch, base_offset: int) -> list[FoundRecord]:
     ]
 
 
-def _committed(watch: PartitionWatch) -> tuple[FoundRecord, ...]:
+def _committed(watch: PartitionWatch, whole: Watch) -> tuple[FoundRecord, ...]:
     """What the markers leave of it; everything has to be ended by one."""
     open_: dict[int, list[int]] = {}
     visible: list[int] = []
@@ -58,7 +77,7 @@ def _committed(watch: PartitionWatch) -> tuple[FoundRecord, ...]:
         if found.commits is None:
             (open_.setdefault(found.producer_id, []) if found.is_transactional else visible).append(base_offset)
         else:
-            last = last_epoch_ended_by(found.producer_epoch, IMPLICIT_VERSION)
+            last = whole.last_epoch_ended(found.producer_id, found.producer_epoch)
             for ended in open_.pop(found.producer_id, []):
                 if watch.committed[ended].producer_epoch > last:
                     raise Violation(f"{watch.partition}: the marker at {base_offset} ends what began after it")

@@ -1,11 +1,14 @@
 """What goes wrong with the machines of a simulated world."""
 
 import errno
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from eagleray.actors.metadata_quorum import METADATA_PARTITION
+from eagleray.actors.roles.metadata_quorum import METADATA_PARTITION
 from eagleray.broker.log import Flush
+from tests.simulation.cluster.file_damage import Damage, plan_damage
+from tests.simulation.cluster.file_kinds import CELLS, cell_name
 from tests.simulation.cluster.places import COORDINATED, INPUTS, TRANSFORM_GROUP, USER_PARTITIONS
 from tests.simulation.cluster.states import OUT_OF_SYNC, STATES
 from tests.support.faults import Fault, Operation, Outcome, Step
@@ -16,6 +19,12 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.machine import SimulatedMachine
 
 CHANGES = frozenset({Operation.WRITE, Operation.TRUNCATE, Operation.CREATE, Operation.RENAME, Operation.REMOVE})
+CELLS_EACH = 17
+"""How much further in the table of damage the next seed begins."""
+
+DAMAGES_AT_ONCE = 3
+PERSON_COMES_MS = 1500
+
 FLUSHES = frozenset({Operation.FLUSH, Operation.FLUSH_DIRECTORY})
 
 
@@ -41,6 +50,8 @@ class Faults:
         self._fault_plan = harness.fault_plan
         self._schedule = harness.schedule
         self._chance = harness.schedule.chance
+        self._cells = deque(CELLS)
+        self._cells.rotate(-CELLS_EACH * harness.schedule.seed)
         self.is_over = False
 
     def begin(self) -> None:
@@ -49,7 +60,7 @@ class Faults:
     def _strike(self) -> None:
         if not self.is_over:
             self._look_at_clocks()
-            FAULTS[self._chance.choice(self._fault_plan.kinds)](self)
+            (FAULTS | METADATA_FAULTS | DISK_FAULTS)[self._chance.choice(self._fault_plan.kinds)](self)
             self.begin()
 
     def _look_at_clocks(self) -> None:
@@ -205,8 +216,11 @@ class Faults:
         self._break("failed flush", Outcome.FAIL, on=FLUSHES)
 
     def fill_disk(self) -> None:
-        """There is no space for a while."""
+        """There is no space for a while: nothing can be written at all, or there is so much room and no more."""
         machine = self._pick()
+        if self._schedule.happens(0.5):
+            self._limit_room(machine)
+            return
         fault = CountedFault(
             Outcome.FAIL,
             lambda: self._struck("full disk", machine),
@@ -217,6 +231,21 @@ class Faults:
         )
         machine.disk.break_once(fault)
         self._schedule.after(self._chance.choice([50, 500, 2000]), lambda: machine.disk.mend_one(fault))
+
+    def _limit_room(self, machine: "SimulatedMachine") -> None:
+        """Leave a disk some room, which what is removed makes larger.
+
+        It counts when the node finds out, and for what the node has become by the end of it.
+        """
+        disk = machine.disk
+        disk.free_bytes = self._chance.choice([0, 2_000, 50_000])
+
+        def end() -> None:
+            if disk.free_bytes is not None and machine.node is not None and machine.node.disk_guard.is_full:
+                self._struck("disk without room", machine)
+            disk.give_room()
+
+        self._schedule.after(self._chance.choice([500, 2000, 4000]), end)
 
     def lie(self) -> None:
         """A disk says that it has flushed users' and transactions' logs, and has not; then its machine loses power."""
@@ -236,9 +265,84 @@ class Faults:
     def rot(self) -> None:
         """A disk changes a bit that was at rest, where others have what it was."""
         machine = self._pick()
-        may_rot = machine.is_up and self._can_lose_one(machine)
+        may_rot = machine.is_up and not machine.has_strays and self._can_lose_one(machine)
         if may_rot and machine.disk.rot_closed(str(METADATA_PARTITION), self._chance):
             self._struck("bit rot", machine)
+
+    def rot_while_down(self) -> None:
+        """A process dies, and before another starts the disk changes a bit of what was appended last, but for the end.
+
+        Others have what it was. The next process must not take it for the torn write of the last.
+        """
+        machine = self._pick()
+        if machine.is_up and not machine.has_strays and self._can_lose_one(machine):
+            self._struck("rot of an open segment", machine)
+            machine.crash()
+            machine.disk.rot_open(str(METADATA_PARTITION), self._chance)
+            self._schedule.after(self._chance.choice([5, 100, 500]), machine.start)
+
+    # Metadata
+
+    def lose_metadata(self) -> None:
+        """A voter comes back without the end of its metadata log, where all others are whole."""
+        machine = self._harness.machines[self._chance.choice(self._harness.controllers)]
+        if machine.is_up and self._all_voters_are_whole():
+            self._struck("loss of metadata", machine)
+            machine.crash()
+            machine.disk.heal()
+            machine.lose_metadata(self._chance.choice([0.0, 0.5, 0.9]))
+            self._schedule.after(self._chance.choice([5, 500, 1500]), machine.start)
+
+    def flip_partition_metadata(self) -> None:
+        """A machine comes back with a directory that does not say any more which topic it is of."""
+        machine = self._pick()
+        if machine.is_up and self._can_lose_one(machine):
+            machine.crash()
+            if machine.flip_partition_metadata(self._chance):
+                self._struck("partition.metadata rotten", machine)
+            self._schedule.after(self._chance.choice([5, 500, 1500]), machine.start)
+
+    def damage_files(self) -> None:
+        """A machine comes back whose disk has changed files of some kinds; kinds and ways take turns."""
+        for machine in self._harness.machines.values():
+            machine.older.note(machine.disk.tree())
+        machine = self._pick()
+        is_alone = len(self._harness.machines) == 1
+        may_lose = not machine.is_unsound if is_alone else self._can_lose_one(machine)
+        if not machine.is_up or machine.has_strays or not may_lose:
+            return
+        damages = self._plan_damages(machine)
+        if not damages:
+            return
+        for damage in damages:
+            self._struck(cell_name(damage.kind, damage.way), machine)
+        machine.crash()
+        machine.disk.heal()
+        for damage in damages:
+            machine.strike(damage)
+        self._schedule.after(self._chance.choice([5, 100, 300]), machine.start)
+        if is_alone:
+            self._schedule.after(PERSON_COMES_MS, machine.put_back_alone)
+        elif damages[0].is_held:
+            self._schedule.after(PERSON_COMES_MS, machine.put_back)
+
+    def _plan_damages(self, machine: "SimulatedMachine") -> list[Damage]:
+        """What is next in the table, each in a folder of its own; where a person is needed, nothing else."""
+        damages: list[Damage] = []
+        are_voters_whole = self._all_voters_are_whole() and machine.node_id in self._harness.controllers
+        for kind, way in [*self._cells]:
+            damage = None
+            if are_voters_whole or not kind.is_of_voters:
+                damage = plan_damage(machine, self._harness.machines.values(), kind, way, self._chance)
+            taken = {folder for each in damages for folder in each.folders}
+            if damage is None or taken & damage.folders or (damages and damage.is_held):
+                continue
+            damages.append(damage)
+            self._cells.remove((kind, way))
+            self._cells.append((kind, way))
+            if damage.is_held or len(damages) == DAMAGES_AT_ONCE:
+                break
+        return damages
 
     # What people do
 
@@ -283,7 +387,17 @@ FAULTS: dict[str, Callable[[Faults], None]] = {
     "fill disk": Faults.fill_disk,
     "lie": Faults.lie,
     "rot": Faults.rot,
+    "rot while down": Faults.rot_while_down,
     "delete records": Faults.delete_records,
     "elect preferred": Faults.elect_preferred,
     "move": Faults.move,
 }
+
+METADATA_FAULTS: dict[str, Callable[[Faults], None]] = {
+    "lose metadata": Faults.lose_metadata,
+    "flip partition metadata": Faults.flip_partition_metadata,
+}
+"""In worlds of their own, so that what the seeds of the others have found stays there."""
+
+DISK_FAULTS: dict[str, Callable[[Faults], None]] = {"damage files": Faults.damage_files}
+"""In worlds of their own, too."""

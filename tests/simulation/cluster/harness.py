@@ -6,22 +6,32 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from eagleray.actors import logs
-from eagleray.actors.spec import NodeSpec
+import msgspec
+
+from eagleray.actors.common.spec import NodeSpec
+from eagleray.actors.storage import log_manager
+from eagleray.actors.storage.data_directory import format_directory
 from eagleray.broker.controller import planning
-from eagleray.broker.identities import TopicPartition
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.messages import IMPLICIT_VERSION
+from tests.simulation.cluster.branched import BranchedProducer
 from tests.simulation.cluster.evidence import check_history
 from tests.simulation.cluster.fault_plan import FaultPlan
-from tests.simulation.cluster.faults import Faults
+from tests.simulation.cluster.faults import DISK_FAULTS, METADATA_FAULTS, Faults
 from tests.simulation.cluster.lanes import Asked, Replied
 from tests.simulation.cluster.liveness import Liveness
 from tests.simulation.cluster.loop import Clock
 from tests.simulation.cluster.machine import DATA, SimulatedMachine
 from tests.simulation.cluster.places import USER_PARTITIONS
+from tests.simulation.cluster.pools import PoolOwner
+from tests.simulation.cluster.prepared import Completer, PreparingProducer
 from tests.simulation.cluster.producers import IdempotentProducer, Producer, TransactionalProducer
 from tests.simulation.cluster.reader import Operator, Reader
+from tests.simulation.cluster.resolved import ResolvedProducer
 from tests.simulation.cluster.states import States
+from tests.simulation.cluster.tagged import TaggedDriver
 from tests.simulation.cluster.transformer import Transformer
+from tests.simulation.cluster.version_1 import Version1Producer
 from tests.simulation.cluster.watch import Watch
 from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.schedule import Schedule, Violation
@@ -42,6 +52,7 @@ SETTINGS = {
     "offsets.topic.segment.bytes": "1024",
     "min.insync.replicas": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "resolver.answer.timeout.ms": "400",
     "leader.imbalance.check.interval.seconds": "3",
     "replica.lag.time.max.ms": "400",
     "replica.push.max.bytes": "600",
@@ -56,13 +67,40 @@ SETTINGS = {
     "controller.quorum.push.max.bytes": "1000",
 }
 
+ALONE_SETTINGS = {
+    "min.insync.replicas": "1",
+    "transaction.state.log.replication.factor": "1",
+    "offsets.topic.replication.factor": "1",
+}
+
 
 class Harness:
     """One simulated cluster: three voters, three partitions of users', one of transactions and one of offsets."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        prepares: bool = False,
+        pools: bool = False,
+        branches: bool = False,
+        by_connections: bool = False,
+        tags: bool = False,
+        loses_metadata: bool = False,
+        damages_files: bool = False,
+        is_alone: bool = False,
+    ) -> None:
         self.schedule = Schedule(seed)
-        self.fault_plan = FaultPlan.draw(self.schedule)
+        self.fault_plan = FaultPlan.draw(self.schedule, is_version_2=prepares or pools or branches or tags)
+        if by_connections:
+            self.fault_plan = msgspec.structs.replace(self.fault_plan, transaction_version=1)
+        if loses_metadata:
+            kinds = (*self.fault_plan.kinds, *METADATA_FAULTS)
+            self.fault_plan = msgspec.structs.replace(self.fault_plan, kinds=kinds)
+        if damages_files:
+            self.fault_plan = self.fault_plan.damaging(tuple(DISK_FAULTS))
+        if is_alone:
+            self.fault_plan = self.fault_plan.alone(tuple(DISK_FAULTS))
         self.network = Network(self.schedule, NetworkFaults())
         self.network.dropped = self._dropped
         self.touched: set[int] = set()
@@ -81,7 +119,23 @@ class Harness:
             TransactionalProducer(self, "transfer-1", each),
             TransactionalProducer(self, "transfer-2", each),
         ]
+        # Either in a world of its own, so that each goes deeper.
+        kind = ResolvedProducer if seed % 2 else PreparingProducer
+        self.preparing = [kind(self, "prepared", 2 * each)] if prepares else []
+        self.producers += self.preparing
+        self.pool_ledger: dict[tuple[str, ProducerIdentity], bool] = {}
+        """What the other system has decided about the slots of the pool, by their names and tokens."""
+        self.producers += [PoolOwner(self, f"owner-{number}", each) for number in range(2) if pools]
+        self.producers += [BranchedProducer(self, "branched", 2 * each)] if branches else []
+        self.producers += [TaggedDriver(self, "tagged", 2 * each)] if tags else []
+        self.by_connections = [
+            Version1Producer(self, f"version-1-{number}", each) for number in range(2) if by_connections
+        ]
+        self.producers += self.by_connections
+        self.completers = [Completer(self, f"completer-{number}") for number in range(2) if prepares]
         self.transformer = Transformer(self)
+        if self.fault_plan.transaction_version < IMPLICIT_VERSION:
+            self.network.spared = frozenset({each.name for each in (*self.producers, self.transformer)})
         self.faults = Faults(self)
         self._liveness = Liveness(self)
 
@@ -93,6 +147,8 @@ class Harness:
             clock = Clock(self.schedule, chance.uniform(0.92, 1.08), chance.randint(1000, 10**6))
         roles = ROLES if node_id in self.controllers else ROLES[1:]
         settings = SETTINGS | {"flush": self.fault_plan.flush.value}
+        if self.fault_plan.nodes == 1:
+            settings |= ALONE_SETTINGS
         spec = NodeSpec(
             cluster="simulated",
             node_id=node_id,
@@ -134,7 +190,7 @@ class Harness:
         self.schedule.after(self.schedule.chance.randint(20, 1200), notice)
 
     def _clients(self) -> list[Any]:
-        return [self.operator, *self.readers, *self.producers, self.transformer]
+        return [self.operator, *self.readers, *self.producers, *self.completers, self.transformer]
 
     # Running
 
@@ -154,6 +210,8 @@ class Harness:
             client.crash()
 
     def _run(self) -> None:
+        first = self.controllers[0]
+        format_directory(self.machines[first].disk, DATA, first)
         for machine in self.machines.values():
             machine.start()
         self.operator.start()
@@ -170,11 +228,11 @@ class Harness:
         self.watch.finish()
         check_history(self)
 
-    def _run_until(self, is_so: Any, longest_ms: int, complaint: str) -> None:
+    def _run_until(self, is_so: Any, longest_ms: int, failure: str) -> None:
         until_ms = self.schedule.now_ms + longest_ms
         while not is_so():
             if self.schedule.now_ms > until_ms:
-                raise Violation(f"the world {complaint}: {self._liveness.describe()}")
+                raise Violation(f"the world {failure}: {self._liveness.describe()}")
             next_look_ms = self.schedule.now_ms + LOOK_INTERVAL_MS
             while self.schedule.now_ms < next_look_ms:
                 self._step()
@@ -199,6 +257,8 @@ class Harness:
         self.network.heal()
         for machine in self.machines.values():
             machine.disk.heal()
+            machine.mend_strays()
+            machine.put_back()
             machine.wake()
             machine.start()
         for client in self._clients():
@@ -210,16 +270,56 @@ def quick_housekeeping() -> Iterator[None]:
     """Have logs looked after all the time: scrubbed, and compacted a few records at a time as soon as that can be."""
     intervals = {"SCRUB_INTERVAL_MS": SCRUB_INTERVAL_MS, "CHECKPOINT_INTERVAL_MS": COMPACTION_INTERVAL_MS}
     with (
-        mock.patch.multiple(logs, STEP_BYTES=STEP_BYTES, **intervals),
+        mock.patch.multiple(log_manager, STEP_BYTES=STEP_BYTES, **intervals),
         mock.patch.dict(planning._INTERNAL_CONFIGS, INTERNAL_CONFIGS),
     ):
         yield
 
 
-def simulate_cluster(seed: int) -> Counter[str]:
-    """Run the world of a seed; whatever is wrong raises, with the seed."""
+def simulate_prepared(seed: int) -> Counter[str]:
+    """Run the world of a seed, with clients that commit in two phases."""
+    return simulate_cluster(seed, prepares=True)
+
+
+def simulate_pools(seed: int) -> Counter[str]:
+    """Run the world of a seed, with two programs that take one pool from each other."""
+    return simulate_cluster(seed, pools=True)
+
+
+def simulate_branches(seed: int) -> Counter[str]:
+    """Run the world of a seed, with a driver whose workers write into branches, some of them late."""
+    return simulate_cluster(seed, branches=True)
+
+
+def simulate_tags(seed: int) -> Counter[str]:
+    """Run the world of a seed, with a driver that begins its tags again, and has branches written for each."""
+    return simulate_cluster(seed, tags=True)
+
+
+def simulate_version_1(seed: int) -> Counter[str]:
+    """Run the world of a seed, with producers of version 1 whose connections are late."""
+    return simulate_cluster(seed, by_connections=True)
+
+
+def simulate_lost_metadata(seed: int) -> Counter[str]:
+    """Run the world of a seed, with voters that lose metadata, and directories that lose what says whose they are."""
+    return simulate_cluster(seed, loses_metadata=True)
+
+
+def simulate_disks(seed: int) -> Counter[str]:
+    """Run the world of a seed, with disks that give back something else than was written, in files of every kind."""
+    return simulate_cluster(seed, damages_files=True)
+
+
+def simulate_alone(seed: int) -> Counter[str]:
+    """Run the world of a seed, with one machine whose disk gives back something else than was written."""
+    return simulate_cluster(seed, is_alone=True)
+
+
+def simulate_cluster(seed: int, **has: bool) -> Counter[str]:
+    """Run the world of a seed, with what `Harness` may have besides; whatever is wrong raises, with the seed."""
     try:
         with quick_housekeeping():
-            return Harness(seed).run()
+            return Harness(seed, **has).run()
     except Exception as error:
         raise Violation(f"seed {seed}: {type(error).__name__}: {error}") from error

@@ -54,6 +54,8 @@ class Reset(msgspec.Struct, frozen=True):
 class _Session:
     """Somebody who asks a node over the network; what is answered in one turn goes out together."""
 
+    peer_host = "10.0.0.1"
+
     def __init__(self, endpoint: "Endpoint", asker: object, process: int, link: int) -> None:
         self._endpoint = endpoint
         self._asker = asker
@@ -141,7 +143,8 @@ class Endpoint:
         if frame.to_process != self._process or self.sessions is None:
             self.send(source, Reset(frame.from_process, frame.link))
         else:
-            self.sessions.receive(frame.messages)
+            session = self._served[source, frame.from_process, frame.link]
+            self.sessions.receive(session.number, frame.messages)
 
     def break_link(self, process: int, link_id: int) -> None:
         """Notice that nothing comes through on a link any more."""

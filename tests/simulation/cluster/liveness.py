@@ -21,7 +21,7 @@ class Liveness:
 
     def is_well(self) -> bool:
         """Whether everything is done, replicated everywhere and known to each node that has to know it."""
-        if not all(producer.is_done for producer in self._harness.producers):
+        if not all(client.is_done for client in [*self._harness.producers, *self._harness.completers]):
             return False
         if any(machine.disk.is_rotten and self._shows_rot(machine) for machine in self._harness.machines.values()):
             return False

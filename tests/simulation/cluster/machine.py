@@ -1,34 +1,63 @@
-"""A simulated machine: a disk, a clock, and the process of one real node on it, through all its lives and deaths."""
+"""A simulated machine: a disk, a clock, and the process of one real node on it, through all its incarnations."""
 
+import posixpath
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from eagleray.actors.group_coordinator import GroupCoordinatorShell
+from eagleray.actors.common.spec import NodeSpec
 from eagleray.actors.lanes.peers import Unanswered
-from eagleray.actors.metadata_quorum import METADATA_PARTITION
-from eagleray.actors.node import Node
-from eagleray.actors.shell import Shell
-from eagleray.actors.spec import NodeSpec
-from eagleray.actors.transaction_coordinator import TransactionCoordinatorShell
-from eagleray.broker.controller.losses import NO_LOSS
+from eagleray.actors.process.node import Node
+from eagleray.actors.roles.group_coordinator import GroupCoordinatorRole
+from eagleray.actors.roles.metadata_quorum import METADATA_PARTITION, MetadataLost
+from eagleray.actors.roles.role import Role
+from eagleray.actors.roles.transaction_coordinator import TransactionCoordinatorRole
+from eagleray.actors.storage.data_directory import IDENTITY_SUFFIX
+from eagleray.actors.storage.log_directories import METADATA_FILE
+from eagleray.broker.checked_file import FileDamaged
+from eagleray.broker.generations import SECOND_SUFFIX
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import LogError, PartitionLog
-from eagleray.broker.log.names import TRANSACTION_INDEX_SUFFIX
+from eagleray.broker.log import Flush, LogConfig, LogError, PartitionLog
+from eagleray.broker.log.names import CHECKPOINT_FILE, TRANSACTION_INDEX_SUFFIX
+from eagleray.broker.log.partition_metadata import decode_partition_metadata
 from eagleray.broker.messages import Message
+from eagleray.broker.metadata.directory_identity import DirectoryRefused
+from eagleray.broker.metadata.kept_image import SUFFIX as IMAGE_SUFFIX
+from eagleray.broker.metadata.losses import NO_LOSS
 from eagleray.broker.quorum.election_state import read_election_state
+from tests.simulation.cluster.file_damage import Damage, Held, OlderCopies, put_back, put_back_alone, strike
+from tests.simulation.cluster.full_disks import watch_disk_of
 from tests.simulation.cluster.lanes import Endpoint, SimulatedPeers
 from tests.simulation.cluster.loop import Clock, SimulatedLoop
+from tests.simulation.cluster.offsets_watch import LogEnd
 from tests.simulation.cluster.places import OFFSETS, TRANSACTIONS
-from tests.simulation.cluster.ports import MachineDisk, NoSupervisor
+from tests.simulation.cluster.ports import MachineDisk
+from tests.simulation.cluster.resolved import SimulatedResolvers
+from tests.simulation.schedule import Violation
 from tests.support.faults import ProcessKilled
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.harness import Harness
 
-_Shell = TypeVar("_Shell", bound=Shell)
+_Role = TypeVar("_Role", bound=Role)
 
 DATA = "/data"
 _BOOT_MS = 1_700_000_000_000
+_REPAIRED = 0.3
+"""How often the checkpoint beside a rotten `partition.metadata` is whole."""
+
+_IN_CHECKSUM = 10
+
+
+class Stray(NamedTuple):
+    """A directory that does not say any more which topic it is of, and what was in it then."""
+
+    path: str
+    rotten: list[tuple[str, int, int]]
+    """Which bits were flipped: files, positions and masks."""
+
+    directory: str
+    files: dict[str, bytes]
 
 
 class ProcessEnded(BaseException):
@@ -41,31 +70,38 @@ class SimulatedNode(Node):
     def __init__(self, machine: "SimulatedMachine", endpoint: Endpoint) -> None:
         self.simulated = machine
         self.endpoint = endpoint
-        self._asked: dict[int, Message] = {}
-        super().__init__(machine.spec, NoSupervisor(), machine.disk)
+        self._asked: dict[int, tuple[Message, LogEnd]] = {}
+        super().__init__(machine.spec, SimulatedResolvers(machine), machine.disk)
+        self.answer = self._answer_watched
+        watch_disk_of(self)
         endpoint.sessions = self.sessions
 
     def _make_peers(self) -> SimulatedPeers:
         return SimulatedPeers(self.endpoint)
 
     def _receivers(self) -> dict[type, Callable[[Any], None]]:
-        watched = self.simulated.harness.watch.WATCHED
+        watch = self.simulated.harness.watch
 
         def watching(receive: Callable[[Any], None]) -> Callable[[Any], None]:
             def take(message: Any) -> None:
-                self._asked[message.request_id] = message
+                # The network may bring it twice, and the first that is answered may be the one that came first.
+                self._asked.setdefault(message.request_id, (message, watch.offsets_end(self)))
                 receive(message)
 
             return take
 
         receivers = super()._receivers()
-        return {kind: watching(receive) if kind in watched else receive for kind, receive in receivers.items()}
+        return {kind: watching(receive) if kind in watch.WATCHED else receive for kind, receive in receivers.items()}
 
-    def answer(self, reply: Any) -> None:
-        question = self._asked.pop(reply.request_id, None)
-        if question is not None:
-            self.simulated.harness.watch.answers(self, question, reply)
-        super().answer(reply)
+    def _answer_watched(self, reply: Any) -> None:
+        asked = self._asked.pop(reply.request_id, None)
+        if asked is not None:
+            self.simulated.harness.watch.answers(self, *asked, reply)
+        self.sessions.answer(reply)
+
+    def request_failed(self, host: str, request: str, error: BaseException) -> None:
+        """A real node counts such a mistake of ours and goes on; a world is there to find it."""
+        raise error
 
     def steady_ms(self) -> int:
         return self.simulated.clock.now_ms()
@@ -108,7 +144,17 @@ class SimulatedMachine:
         self.endpoint: Endpoint | None = None
         self.has_ended = False
         self._never_finished: list[object] = []
+        self._has_cut_metadata = False
+        """Whether its metadata log has lost some since it was last up, which its election state does not say yet."""
+        self._strays: list[Stray] = []
         self._has_lost_lies = False
+        self.older = OlderCopies()
+        self.held: Held | None = None
+        """Files that may wait for a person to put them back."""
+        self.is_refused = False
+        """Whether its node does not start with them."""
+        self._is_struck = False
+        """Whether its disk has changed a file, and its node may not have come upon it yet."""
         self.may_have_lost = False
         """Whether it has lost something and has told the controller nothing of it yet."""
         harness.network.connect(self.node_id, self.receive)
@@ -125,7 +171,31 @@ class SimulatedMachine:
     @property
     def has_doubts(self) -> bool:
         """Whether others have to have what it has: it may be gone already, or go with the next loss of power."""
-        return self.may_have_lost or self.is_unsound or self._has_failed
+        return self.may_have_lost or self.is_unsound or self._has_failed or self.has_strays or self.is_struck
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether it has directories that its node has to leave as they are, which other faults spare meanwhile."""
+        return bool(self._strays) or self.held is not None
+
+    @property
+    def is_struck(self) -> bool:
+        """Whether a file was changed, and the node has not opened everything since."""
+        if self._is_struck and self.held is None and self.node is not None and self.node.is_registered:
+            watches = self.harness.watch.partitions.items()
+            kept = [each for each, watch in watches if watch.state and self.node_id in watch.state.replicas]
+            self._is_struck = not all(self.log_of(each) is not None for each in kept)
+        return self._is_struck
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is all that there is."""
+        return len(self.harness.machines) == 1
+
+    @staticmethod
+    def is_metadata(path: str) -> bool:
+        """Whether a file is of the metadata log."""
+        return f"/{METADATA_PARTITION}/" in path
 
     @property
     def is_unsound(self) -> bool:
@@ -150,47 +220,54 @@ class SimulatedMachine:
         """Whether logs have failed, or been found damaged, of which the controller has not been told."""
         if self.node is None:
             return False
-        told = NO_LOSS if self.node.is_registered else self.node._life.loss
-        return bool(told) or self.node.replicas.failures.are_more_than(told)
+        told = NO_LOSS if self.node.is_registered else self.node._incarnation.loss
+        return bool(told) or self.node.replica_manager.failures.are_more_than(told)
 
     @property
     def is_whole(self) -> bool:
         """Whether the disk has everything that this voter has said."""
-        return read_election_state(self.disk, f"{DATA}/logs/{METADATA_PARTITION}/quorum-state").is_whole
+        path = f"{DATA}/logs/{METADATA_PARTITION}/quorum-state"
+        try:
+            return not self._has_cut_metadata and read_election_state(self.disk, path).is_whole
+        except FileDamaged:
+            return False
 
     def lies_about(self, path: str) -> bool:
         """What a lying disk may lie about.
 
         A quorum rests on what its voters have flushed, and on nothing else. And nothing tells that the list of a closed
-        segment's aborted transactions has lost some of them: it has no checksum, as in Kafka.
+        segment's aborted transactions has lost some of them: it has no checksum, as in Kafka. A directory that does not
+        say any more which topic it is of waits for a person, whom only `mend_strays` has; so does a node that does not
+        know any more whose it is, or how much it knew.
         """
-        return str(METADATA_PARTITION) not in path and TRANSACTION_INDEX_SUFFIX not in path
+        known = (str(METADATA_PARTITION), TRANSACTION_INDEX_SUFFIX, METADATA_FILE, IDENTITY_SUFFIX, IMAGE_SUFFIX)
+        return not any(each in path for each in known)
 
     def log_of(self, partition: TopicPartition) -> PartitionLog | None:
         """The log of a partition, where it is open."""
-        if self.node is None or partition not in self.node.replicas.logs:
+        if self.node is None or partition not in self.node.replica_manager.logs:
             return None
-        return self.node.replicas.logs[partition]
+        return self.node.replica_manager.logs[partition]
 
-    def shell(self, kind: type[_Shell]) -> _Shell | None:
+    def role(self, kind: type[_Role]) -> _Role | None:
         """A role of the node, where it has it."""
-        shells = () if self.node is None else self.node._shells
-        return next((shell for shell in shells if isinstance(shell, kind)), None)
+        roles = () if self.node is None else self.node._roles
+        return next((role for role in roles if isinstance(role, kind)), None)
 
     def coordinates_at(self, partition: TopicPartition) -> int | None:
         """The epoch at which a coordinator here believes to lead a partition, -1 while it loads it; None for none."""
-        groups, transactions = self.shell(GroupCoordinatorShell), self.shell(TransactionCoordinatorShell)
+        groups, transactions = self.role(GroupCoordinatorRole), self.role(TransactionCoordinatorRole)
         shard: Any = None
         if partition == OFFSETS and groups is not None:
-            shard = groups._machine._shards.by_partition.get(partition.partition)
+            shard = groups._state_machine._context.runtime.shards.get(partition.partition)
         elif partition == TRANSACTIONS and transactions is not None:
-            shard = transactions._machine._runtime.shards.get(partition.partition)
+            shard = transactions._state_machine._context.runtime.shards.get(partition.partition)
         if shard is None:
             return None
         epoch: int = shard.epoch
         return epoch if shard.is_loaded else -1
 
-    # Life and death
+    # Incarnation and death
 
     def start(self) -> None:
         if self.is_up:
@@ -205,6 +282,7 @@ class SimulatedMachine:
         assert self.loop is not None
         assert self.endpoint is not None
         self.node = SimulatedNode(self, self.endpoint)
+        self._has_cut_metadata = False
         self.loop.create_task(self._start_node(self.node))
 
     async def _start_node(self, node: SimulatedNode) -> None:
@@ -229,7 +307,9 @@ class SimulatedMachine:
 
     def note(self, error: BaseException) -> None:
         """Look at what a process ends of: disks fail, and nothing else may."""
-        if not isinstance(error, LogError | OSError):
+        if isinstance(error, DirectoryRefused | MetadataLost) and self.held is not None:
+            self.is_refused = True
+        elif not isinstance(error, LogError | OSError):
             self.harness.violate(error)
         self.harness.schedule.fired["process ended by its disk"] += 1
 
@@ -259,16 +339,109 @@ class SimulatedMachine:
     def replace_disk(self) -> None:
         """Come back with an empty disk, as a new machine in place of one that is gone."""
         self.disk = MachineDisk()
+        self._strays.clear()
+        self.older, self.held, self._is_struck, self.is_refused = OlderCopies(), None, False, False
         self._has_lost_lies = False
         self.may_have_lost = True
         self.harness.watch.quorum.replaced(self.node_id)
+
+    def strike(self, damage: Damage) -> None:
+        """Have the disk give back something else, while the process is down."""
+        strike(self, damage)
+        self._is_struck = self.may_have_lost = True
+        self._has_cut_metadata = self._has_cut_metadata or damage.kind.is_of_voters
+        if damage.kind.is_vote:
+            self.harness.watch.quorum.replaced(self.node_id)
+
+    def put_back(self) -> None:
+        """Have a person put back what the node waits for, if it does."""
+        if self.is_alone:
+            self.put_back_alone()
+        if self.held is None:
+            return
+        if not self.is_refused and (self.node is None or not self.node.is_registered):
+            self.harness.schedule.after(200, self.put_back)
+            return
+        strays = set() if self.node is None else self.node.replica_manager.failures.strays
+        if not self.is_refused and not any(f"{DATA}/logs/{each}" in self.held.folders for each in strays):
+            # What counts is another copy.
+            self.held = None
+            return
+        was_up = self.is_up
+        if was_up:
+            self.crash()
+        self.harness.schedule.fired["files put back by a person"] += 1
+        put_back(self)
+        self.is_refused = False
+        if was_up:
+            self.start()
+
+    def put_back_alone(self) -> None:
+        """Have a person put back what the disk has changed. Until then nothing that was acknowledged has gone."""
+        was_up = self.is_up
+        if was_up:
+            self.crash()
+        self.harness.schedule.fired["files put back by a person"] += 1
+        put_back_alone(self)
+        self.is_refused = False
+        if was_up:
+            self.start()
+
+    def lose_metadata(self, keeps: float) -> None:
+        """Have the end of the metadata log gone, or all of it, while the process is down."""
+        self._has_cut_metadata = True
+        log = PartitionLog.open(
+            self.disk, f"{DATA}/logs/{METADATA_PARTITION}", LogConfig(flush=Flush.COMMIT), now_ms=_BOOT_MS
+        )
+        start, end = log.log_start_offset, log.log_end_offset
+        log.truncate(start + int((end - start) * keeps), now_ms=_BOOT_MS)
+        log.close()
+
+    def flip_partition_metadata(self, chance: Random) -> bool:
+        """Flip a bit of what says which topic a directory is of, mostly of its copies too; the process is down."""
+        tree, looked_for = self.disk.tree(), [stray.path for stray in self._strays]
+        marked = [path for path in tree if path.endswith(METADATA_FILE) and str(METADATA_PARTITION) not in path]
+        kept = [path for path in marked if path not in looked_for and "-delete/" not in path]
+        if not kept:
+            return False
+        path = chance.choice(kept)
+        position, mask = chance.randrange(len(tree[path])), 1 << chance.randrange(8)
+        self.disk.rot(path, position, mask)
+        if decode_partition_metadata(self.disk.tree()[path]) == decode_partition_metadata(tree[path]):
+            self.disk.rot(path, position, mask)
+            return False
+        directory = posixpath.dirname(path)
+        copy = f"{directory}/{CHECKPOINT_FILE}"
+        copies = [each for each in (copy, copy + SECOND_SUFFIX) if each in tree]
+        if copies and chance.random() < _REPAIRED:
+            # The checkpoint is whole, and its node repairs the file from it.
+            return True
+        for each in copies:
+            self.disk.rot(each, _IN_CHECKSUM, 1)
+        # What its node has to leave as it is must not change by a loss of power.
+        self.disk.write_back(directory)
+        rotten = [(path, position, mask), *((each, _IN_CHECKSUM, 1) for each in copies)]
+        self._strays.append(Stray(path, rotten, directory, self._files_of(directory)))
+        return True
+
+    def _files_of(self, directory: str) -> dict[str, bytes]:
+        return {path: content for path, content in self.disk.tree().items() if path.startswith(f"{directory}/")}
+
+    def mend_strays(self) -> None:
+        """Have a person look at what the node has left alone, which has to be there, and flip the bits back."""
+        for stray in self._strays:
+            if self._files_of(stray.directory) != stray.files:
+                raise Violation(f"node {self.node_id} has touched {stray.directory}, which it cannot know")
+            for path, position, mask in stray.rotten:
+                self.disk.rot(path, position, mask)
+        self._strays.clear()
 
     def _stop(self) -> None:
         if self.loop is not None:
             self.loop.kill()
         if self.node is not None:
             # A compaction that no process holds any more would clean up after itself, on the disk of the next process.
-            self._never_finished += self.node.replicas.logs._compactions.values()
+            self._never_finished += self.node.replica_manager.logs._compactions.values()
         self.loop = self.node = self.endpoint = None
 
     def pause(self) -> None:

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from eagleray.actors.controller import ControllerShell
-from eagleray.broker.controller import log_records
-from eagleray.broker.controller.image import EMPTY_IMAGE, MetadataImage
+from eagleray.actors.roles.controller import ControllerRole
 from eagleray.broker.log import PartitionLog
+from eagleray.broker.metadata import log_records
+from eagleray.broker.metadata.image import EMPTY_IMAGE, MetadataImage
 from eagleray.broker.quorum.member import QuorumMember
 from tests.simulation.cluster.partition_watch import READ_BYTES
 from tests.simulation.schedule import Violation
@@ -31,9 +31,9 @@ class MetadataWatch:
 
     def decides(self, machine: "SimulatedMachine") -> None:
         """A controller answers as such; no earlier one may do that after it."""
-        shell = machine.shell(ControllerShell)
-        assert shell is not None
-        term = shell._quorum._member.term
+        role = machine.role(ControllerRole)
+        assert role is not None
+        term = role._quorum._member.term
         if term < self._deciding_term:
             raise Violation(f"node {machine.node_id} decides in term {term}, after one of {self._deciding_term} did")
         self._deciding_term = term
@@ -43,10 +43,10 @@ class MetadataWatch:
         self._terms.pop(node_id, None)
 
     def look_at(self, machine: "SimulatedMachine") -> None:
-        shell = machine.shell(ControllerShell)
-        if shell is None:
+        role = machine.role(ControllerRole)
+        if role is None:
             return
-        member, log = shell._quorum._member, shell._quorum._log
+        member, log = role._quorum._member, role._quorum._log
         self._look_at_member(machine.node_id, member)
         known, checked_offset = self._checked.get(machine.node_id, (None, 0))
         if known is not log:
@@ -56,7 +56,9 @@ class MetadataWatch:
         if log.high_watermark > checked_offset:
             self._look_at_new(machine.node_id, log, checked_offset)
         self._checked[machine.node_id] = log, log.high_watermark
-        if shell._machine is not None and member.holds(machine.clock.now_ms()):
+        if role._state_machine is not None and role._state_machine.image.version > self.image.version:
+            raise Violation(f"node {machine.node_id} publishes metadata that are not committed")
+        if role._state_machine is not None and member.holds(machine.clock.now_ms()):
             self._look_at_holder(machine)
 
     def _look_at_member(self, node_id: int, member: QuorumMember) -> None:
@@ -69,8 +71,8 @@ class MetadataWatch:
     def _look_at_holder(self, machine: "SimulatedMachine") -> None:
         """The controller that decides is alone with it."""
         for other in self._harness.machines.values():
-            shell = None if other is machine else other.shell(ControllerShell)
-            if shell is not None and shell._quorum._member.holds(other.clock.now_ms()):
+            role = None if other is machine else other.role(ControllerRole)
+            if role is not None and role._quorum._member.holds(other.clock.now_ms()):
                 raise Violation(f"nodes {machine.node_id} and {other.node_id} are both the controller")
 
     def _look_at_new(self, node_id: int, log: PartitionLog, offset: int) -> None:

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import msgspec
 
-from eagleray.broker.controller.nodes import NO_NODE
-from eagleray.broker.controller.topics import PartitionImage
-from eagleray.broker.identities import TopicPartition
+from eagleray.broker.identities import LAST_EPOCH, TopicPartition
 from eagleray.broker.log import LogDamaged, LogError, PartitionLog
 from eagleray.broker.log.segment import Segment
+from eagleray.broker.metadata.nodes import NO_NODE
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.records import RecordBatch, scan_batches
 from tests.simulation.committed import Committed, committed_of
@@ -104,6 +104,18 @@ class PartitionWatch:
             self._fail(f"a producer was told {base_offset} for {told}, where {found} is")
         self._told[told] = base_offset
 
+    def ended_by(self, base_offset: int) -> bool | None:
+        """Whether a batch is committed by the first marker of its producer behind it; None where there is none."""
+        producer_id = self.committed[base_offset].producer_id
+        return next(
+            (
+                found.commits
+                for offset, found in self.committed.items()
+                if offset > base_offset and found.producer_id == producer_id and found.commits is not None
+            ),
+            None,
+        )
+
     def found(self, batch: RecordBatch) -> Committed:
         """A consumer was given a batch."""
         found, base_offset = committed_of(batch), batch.header.base_offset
@@ -146,18 +158,19 @@ class PartitionWatch:
                 scan = scan_batches(log.read_for_replica(offset, max_bytes=READ_BYTES))
             except LogError:
                 scan = scan_batches(bytes(100))
-            is_damaged = scan.stopped_by is not None and not scan.missing_bytes
-            if is_damaged or not scan.batches:
-                if not is_rotten:
-                    self._fail(f"node {node_id} has a damaged batch after {offset}, and a disk that has not rotted")
-                # The node itself has to find this. What is new may lie behind it.
-                offset = self.committed_end if offset < self.committed_end else log.high_watermark
-            for batch in scan.batches:
+            in_place = _in_place(scan.batches, offset)
+            is_damaged = len(in_place) < len(scan.batches) or (scan.stopped_by is not None and not scan.missing_bytes)
+            for batch in in_place:
                 if batch.header.next_offset <= log.high_watermark:
                     self._commit(node_id, batch)
                     offset = batch.header.next_offset
                 else:
                     offset = max(offset, log.high_watermark)
+            if is_damaged or not scan.batches:
+                if not is_rotten:
+                    self._fail(f"node {node_id} has a damaged batch after {offset}, and a disk that has not rotted")
+                # The node itself has to find this. What is new may lie behind it.
+                offset = max(offset, self.committed_end if offset < self.committed_end else log.high_watermark)
         seen.checked_offset = offset
 
     def _commit(self, node_id: int, batch: RecordBatch) -> None:
@@ -202,8 +215,20 @@ class PartitionWatch:
             self._fail(f"node {node_id} is in sync, but lacks committed offsets up to {self.committed_end}")
         for producer_id, epoch in self._producer_epochs.items():
             entry = log.producers.get(producer_id)
+            if entry is None and (epoch == LAST_EPOCH or self._has_ended(log, producer_id)):
+                # Partitions forget it, and whatever may still come in its name is over.
+                continue
             if entry is None or entry.epoch < epoch:
                 self._fail(f"node {node_id} is in sync, but does not know epoch {epoch} of producer {producer_id}")
+
+    def _has_ended(self, log: PartitionLog, producer_id: int) -> bool:
+        """Whether a replica has the last marker of a producer behind what is committed."""
+        return any(
+            header.producer_id == producer_id and header.producer_epoch == LAST_EPOCH
+            for segment in log.segments
+            for _, header in segment.headers()
+            if header.base_offset >= self.committed_end
+        )
 
     # In the end
 
@@ -222,6 +247,17 @@ class PartitionWatch:
                 seen[found.key] = base_offset
         if any(seen.get(key) != offset for key, offset in self._told.items()):
             self._fail("a batch that a producer was told of is not where it was")
+
+
+def _in_place(batches: Iterable[RecordBatch], offset: int) -> list[RecordBatch]:
+    """Return the batches up to the first whose offset is not behind those before it; no checksum covers it."""
+    placed: list[RecordBatch] = []
+    for batch in batches:
+        if batch.header.next_offset <= offset or (placed and batch.header.base_offset < offset):
+            break
+        placed.append(batch)
+        offset = batch.header.next_offset
+    return placed
 
 
 def kept_of(batch: RecordBatch) -> Iterator[Kept]:

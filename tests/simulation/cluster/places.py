@@ -1,7 +1,7 @@
 """What is where in a simulated cluster: its topics and partitions, and the groups that read them."""
 
-from eagleray.broker.controller.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 SOURCE = "orders"
 TARGET = "shipments"

@@ -7,32 +7,26 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from eagleray.actors.disk import Lock
 from eagleray.protocol.records import scan_batches, split_batches
 from tests.support.faults import Fault
-from tests.support.simulated_disk import Inode, SimulatedDisk
+from tests.support.node_disk import NodeDisk
+from tests.support.simulated_disk import Inode
 
-_CRC_POSITION = 17
+CRC_POSITION = 17
 """From here on a checksum tells; the place of a batch comes before it."""
 
 
-class NoLock:
-    """There is one process at a time on a simulated machine."""
-
-    def release(self) -> None:
-        pass
-
-
-class MachineDisk(SimulatedDisk):
-    """A simulated disk with what nodes need beyond a file system."""
+class MachineDisk(NodeDisk):
+    """The disk of a machine, which rots and lies."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lies_about: Callable[[str], bool] | None = None
         self.has_lied = False
-        self._has_lost_lies = False
+        self._may_have_holes = False
         self._holes_looked_for = -1
-        self._rotten: list[tuple[Inode, int, int]] = []
+        self._rotten: set[str] = set()
+        self._rot_looked_for = -1
 
     def rot_closed(self, suffix: str, chance: random.Random) -> bool:
         """Flip a bit of a record in a closed segment, if there is one; what is open is still in memory."""
@@ -43,16 +37,57 @@ class MachineDisk(SimulatedDisk):
         inode = self._names[path]
         batch = chance.choice(split_batches(bytes(inode.cached), verify_crc=False))
         start = bytes(inode.cached).index(bytes(batch.view))
-        position = start + chance.randrange(_CRC_POSITION, batch.header.size_bytes)
-        self._rotten.append((inode, position, inode.cached[position]))
+        position = start + chance.randrange(CRC_POSITION, batch.header.size_bytes)
+        self._rotten.add(path)
         self.rot(path, position, 1 << chance.randrange(8))
         return True
+
+    def put(self, path: str, content: bytes | None) -> None:
+        """Have something else in a file, at rest, or no such file."""
+        self._names.pop(path, None)
+        self._durable_names.pop(path, None)
+        self._pending_names = [change for change in self._pending_names if path not in change.paths]
+        # Of a segment the end may be gone, or all of it.
+        self._may_have_holes = self._may_have_holes or path.endswith(".log")
+        self._holes_looked_for = -1
+        if content is not None:
+            inode = self._names[path] = self._durable_names[path] = Inode(self._sector_bytes)
+            inode.append(content)
+            inode.flush()
+            if path.endswith(".log"):
+                self._rotten.add(path)
+
+    def rot_open(self, suffix: str, chance: random.Random) -> bool:
+        """Flip a bit of a record in the last segment of a log that no process has open, but not in its last batch.
+
+        That one may pass for a torn write. Any other has whole ones behind it, which no torn write has.
+        """
+        last = {posixpath.dirname(path): path for path in sorted(self._names) if path.endswith(".log")}
+        found = [
+            (path, batch)
+            for path in last.values()
+            if suffix not in path and not self._is_put_aside(path)
+            for batch in scan_batches(bytes(self._names[path].cached)).batches[:-1]
+        ]
+        if not found or self._has_holes():
+            return False
+        path, batch = chance.choice(found)
+        start = bytes(self._names[path].cached).index(bytes(batch.view))
+        position = start + chance.randrange(CRC_POSITION, batch.header.size_bytes)
+        self._rotten.add(path)
+        self.rot(path, position, 1 << chance.randrange(8))
+        return True
+
+    @staticmethod
+    def _is_put_aside(path: str) -> bool:
+        """Whether a file is of a damaged log that waits until its replica is copied anew."""
+        return "/damaged/" in path
 
     def _closed_segments(self) -> Iterator[tuple[str, str]]:
         """Every segment that is not the last of its log, and the one behind it."""
         directories: dict[str, list[str]] = {}
         for path in sorted(self._names):
-            if path.endswith(".log"):
+            if path.endswith(".log") and not self._is_put_aside(path):
                 directories.setdefault(posixpath.dirname(path), []).append(path)
         return (pair for paths in directories.values() for pair in pairwise(paths))
 
@@ -63,26 +98,28 @@ class MachineDisk(SimulatedDisk):
 
     def _has_holes(self) -> bool:
         """Whether a loss of power has taken something from the closed part of a log, and left its beginning or end."""
-        if self._has_lost_lies and self._holes_looked_for != len(self.trace):
+        if self._may_have_holes and self._holes_looked_for != len(self.trace):
             self._holes_looked_for = len(self.trace)
-            self._has_lost_lies = any(self._has_hole(*pair) for pair in self._closed_segments())
-        return self._has_lost_lies
+            self._may_have_holes = any(self._has_hole(*pair) for pair in self._closed_segments())
+        return self._may_have_holes
 
     def _has_hole(self, path: str, following: str) -> bool:
         scan = scan_batches(bytes(self._names[path].cached))
-        base_offset, next_base_offset = map(_base_offset_of, (path, following))
-        end = scan.batches[-1].header.next_offset if scan.batches else base_offset
+        end, next_base_offset = map(_base_offset_of, (path, following))
+        for batch in scan.batches:
+            if batch.header.base_offset < end:
+                # Its offset was lost, and the rest of it was not: no checksum covers where a batch lies.
+                return True
+            end = batch.header.next_offset
         return scan.stopped_by is not None or end != next_base_offset
 
     def _has_flipped_bits(self) -> bool:
-        if not self._rotten:
-            return False
-        there = set(map(id, self._names.values()))
-        self._rotten = [
-            (inode, position, byte)
-            for inode, position, byte in self._rotten
-            if id(inode) in there and position < len(inode.cached) and inode.cached[position] != byte
-        ]
+        """Whether a file whose bits have flipped is still damaged; a process that starts may have copied it."""
+        if self._rotten and self._rot_looked_for != len(self.trace):
+            self._rot_looked_for = len(self.trace)
+            there = {path: self._names[path] for path in self._rotten if path in self._names}
+            scans = {path: scan_batches(bytes(inode.cached)) for path, inode in there.items()}
+            self._rotten = {path for path, scan in scans.items() if scan.stopped_by is not None}
         return bool(self._rotten)
 
     def flush_is_a_lie(self, path: str) -> bool:
@@ -103,9 +140,14 @@ class MachineDisk(SimulatedDisk):
         """Have a fault no more, if it is still there."""
         self._faults = [each for each in self._faults if each is not fault]
 
+    def give_room(self) -> None:
+        """Have as much room as anyone wants."""
+        self.free_bytes = None
+
     def heal(self) -> None:
         """Have no faults any more, of any kind."""
         self.mend()
+        self.give_room()
         self.tell_the_truth()
 
     @contextmanager
@@ -122,21 +164,9 @@ class MachineDisk(SimulatedDisk):
     def is_process_dead(self) -> bool:
         return self._is_process_dead
 
-    def lock(self, path: str) -> Lock:
-        self.make_directories(posixpath.dirname(path))
-        return NoLock()
-
-    def remove_tree(self, path: str) -> None:
-        for name in sorted(name for name in self._names if name.startswith(f"{path}/")):
-            self.remove(name)
-        self._directories = {each for each in self._directories if each != path and not each.startswith(f"{path}/")}
-
-    def sync(self, path: str) -> None:
-        """Nothing is promised, and nothing is done."""
-
     def lose_power(self, keeps: Any) -> None:
         super().lose_power(keeps)
-        self._has_lost_lies = self._has_lost_lies or self.has_lied
+        self._may_have_holes = self._may_have_holes or self.has_lied
         self._holes_looked_for = -1
         for name in self._names:
             # What was removed and not flushed is back, with the directory that it was in.
@@ -145,19 +175,3 @@ class MachineDisk(SimulatedDisk):
 
 def _base_offset_of(path: str) -> int:
     return int(posixpath.basename(path).removesuffix(".log"))
-
-
-class NoSupervisor:
-    """Only the harness starts or stops nodes in a simulated world."""
-
-    def actor_of(self, node_id: int) -> Any:
-        raise LookupError(node_id)
-
-    def start_nodes(self, nodes: Any) -> None:
-        raise AssertionError("no topic has nodes of its own")
-
-    def stop_nodes(self, node_ids: Any) -> None:
-        raise AssertionError("no topic has nodes of its own")
-
-    def plan_changed(self, plan: Any) -> None:
-        pass

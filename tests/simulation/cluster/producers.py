@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from eagleray.actors.coordinators import coordinator_of_transaction
+from eagleray.actors.roles.coordinators import coordinator_of_transaction
 from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity, TopicPartition
 from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.partitions.events import ALL_IN_SYNC, Produce
-from eagleray.broker.transactions.events import EndTransaction, InitProducerId
+from eagleray.broker.transactions.events import AddPartitions, EndTransaction, InitProducerId
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import NewRecord, build_batch
 from tests.simulation.cluster.client import Client
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.harness import Harness
 
 PRODUCE_TIMEOUT_MS = 600
+DAWDLES = 0.3
+LONGEST_DAWDLE_MS = 400
 FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE})
 """What a producer is told whose transaction was ended by others: it has been away for too long."""
 
@@ -66,7 +68,7 @@ class Producer(Client):
             transactional=name is not None,
         )
         while True:
-            version = IMPLICIT_VERSION if name is not None else 1
+            version = self.harness.fault_plan.transaction_version if name is not None else 1
             reply = await self.ask(
                 self.leader_of(partition), Produce, partition, data, ALL_IN_SYNC, name, version, PRODUCE_TIMEOUT_MS
             )
@@ -112,7 +114,7 @@ class IdempotentProducer(Producer):
 
 
 class TransactionalProducer(Producer):
-    """Writes whole transactions over several partitions, under one transactional id for all of its lives."""
+    """Writes whole transactions over several partitions, under one transactional id for all of its incarnations."""
 
     async def run(self) -> None:
         await self.look_around()
@@ -126,7 +128,7 @@ class TransactionalProducer(Producer):
             except Fenced:
                 self.harness.schedule.fired["producer fenced"] += 1
                 self._left -= 1
-        # What the last life may have left open is ended too.
+        # What the last incarnation may have left open is ended too.
         await self._initialize()
         self.is_done = True
 
@@ -138,20 +140,44 @@ class TransactionalProducer(Producer):
     async def _transact(self) -> None:
         places = [place for place in INPUTS if self.harness.schedule.happens(0.7)]
         transaction = self._begin(places or [INPUTS[0]])
+        await self._add(places or [INPUTS[0]])
         for place in places or [INPUTS[0]]:
             await self._produce(place, [each for each in transaction.records if each.partition == place], self.name)
+        if self.is_version_1 and self.harness.schedule.happens(DAWDLES):
+            # Long enough for a marker of the transaction before to come late.
+            await self.think(LONGEST_DAWDLE_MS)
         commits = self.harness.schedule.happens(0.7)
-        self._identity = await self._coordinate(EndTransaction, self._identity, commits, IMPLICIT_VERSION)
+        await self._end(commits=commits)
         self._know(Outcome.COMMITTED if commits else Outcome.ABORTED)
-        self._sequences = {}
         self._left -= 1
 
+    @property
+    def is_version_1(self) -> bool:
+        return self.harness.fault_plan.transaction_version < IMPLICIT_VERSION
+
+    async def _add(self, places: list[TopicPartition]) -> None:
+        """Tell the coordinator what the transaction writes to, which leaders do from version 2 on."""
+        if self.is_version_1:
+            await self._coordinate(AddPartitions, self._identity, tuple(places), 1)
+
+    async def _end(self, *, commits: bool) -> None:
+        version = self.harness.fault_plan.transaction_version
+        identity = await self._coordinate(EndTransaction, self._identity, commits, version)
+        if not self.is_version_1:
+            self._identity, self._sequences = identity, {}
+
     async def _coordinate(self, message_type: Any, *fields: object) -> ProducerIdentity:
-        """Ask the coordinator until it has answered."""
+        """Ask the coordinator until it has answered with an identity."""
+        producer: ProducerIdentity = (await self._ask_coordinator(message_type, *fields)).producer
+        return producer
+
+    async def _ask_coordinator(
+        self, message_type: Any, *fields: object, or_told: frozenset[ErrorCode] = frozenset()
+    ) -> Any:
+        """Ask the coordinator until it has done it, or refuses it in a way that the caller takes for an answer."""
         while True:
             reply = await self.ask(coordinator_of_transaction(self.image, self.name), message_type, self.name, *fields)
-            if reply is not None and reply.error_code is ErrorCode.NONE:
-                producer: ProducerIdentity = reply.producer
-                return producer
+            if reply is not None and (reply.error_code is ErrorCode.NONE or reply.error_code in or_told):
+                return reply
             self._go_on_after(reply)
             await self.look_around()

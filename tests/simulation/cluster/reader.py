@@ -2,19 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from eagleray.actors.controller_finder import ControllerFinder
-from eagleray.broker.controller.events import (
-    CreateTopics,
-    ElectLeaders,
-    NewTopic,
-    PartitionMove,
-    PlannedNode,
-    PlanNodes,
-    ReassignPartitions,
-)
+from eagleray.actors.common.controller_channel import ControllerChannel
+from eagleray.broker.controller.events import CreateTopics, NewTopic, PlanNodes
+from eagleray.broker.controller.replica_events import ElectLeaders, PartitionMove, ReassignPartitions
 from eagleray.broker.groups.events import CommitOffsets, FetchOffsets, OffsetToCommit
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
+from eagleray.broker.metadata.nodes import PlannedNode
 from eagleray.broker.partitions.events import (
     EARLIEST_TIMESTAMP,
     DeleteRecords,
@@ -39,7 +33,7 @@ TALKS_TO_GROUPS = 0.2
 class Reader(Client):
     """Reads committed records of one partition from each node that says that it leads, in order.
 
-    Now and then it commits how far it is, and in each of its lives it goes on from there.
+    Now and then it commits how far it is, and in each of its incarnations it goes on from there.
     """
 
     def __init__(self, harness: "Harness", partition: TopicPartition) -> None:
@@ -134,7 +128,7 @@ class Operator(Client):
         self._orders: list[tuple[object, ...]] = []
 
     async def run(self) -> None:
-        controller = ControllerFinder(self.peers, self.harness.controllers, patience_s=0.5)
+        controller = ControllerChannel(self.peers, self.harness.controllers, reply_timeout_s=0.5)
         plan = tuple(
             PlannedNode(machine.node_id, machine.spec.roles, machine=machine.spec.machine)
             for machine in self.harness.machines.values()
@@ -153,14 +147,14 @@ class Operator(Client):
                 else:
                     controller.ask(lambda reply: None, message_type, *fields)
 
-    async def _until_done(self, controller: ControllerFinder, message_type: object, *fields: object) -> None:
+    async def _until_done(self, controller: ControllerChannel, message_type: object, *fields: object) -> None:
         while True:
             reply = await self._call(controller, message_type, *fields)
             if reply is not None and reply.error_code is ErrorCode.NONE:
                 return
             await self.think(100)
 
-    async def _has_created(self, controller: ControllerFinder) -> bool:
+    async def _has_created(self, controller: ControllerChannel) -> bool:
         fault_plan = self.harness.fault_plan
         configs = {
             "min.insync.replicas": str(fault_plan.least_in_sync),
@@ -174,7 +168,7 @@ class Operator(Client):
         done = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
         return reply is not None and all(result.error_code in done for result in reply.results)
 
-    async def _call(self, controller: ControllerFinder, message_type: object, *fields: object) -> object:
+    async def _call(self, controller: ControllerChannel, message_type: object, *fields: object) -> object:
         try:
             return await controller.call(message_type, *fields)
         except Exception:  # noqa: BLE001 - no node has answered

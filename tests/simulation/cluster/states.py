@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from eagleray.actors.controller import ControllerShell
+from eagleray.actors.roles.controller import ControllerRole
 from tests.simulation.cluster.places import OFFSETS, TRANSACTIONS, USER_PARTITIONS
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ class States:
         found = []
         states = [watch.state for watch in self._harness.watch.partitions.values() if watch.state is not None]
         kept = [state for state in states if machine.node_id in state.replicas]
-        if any(node.replicas.leader(partition) is not None for partition in USER_PARTITIONS):
+        if any(node.replica_manager.leader(partition) is not None for partition in USER_PARTITIONS):
             found.append(LEADER)
         if any(machine.node_id in state.isr and state.leader != machine.node_id for state in kept):
             found.append(IN_SYNC)
         if any(machine.node_id not in state.isr for state in kept):
             found.append(OUT_OF_SYNC)
-        shell = machine.shell(ControllerShell)
-        if shell is not None and shell._machine is not None:
+        role = machine.role(ControllerRole)
+        if role is not None and role._state_machine is not None:
             found.append(CONTROLLER)
-        if node.replicas.leader(TRANSACTIONS) is not None:
+        if node.replica_manager.leader(TRANSACTIONS) is not None:
             found.append(COORDINATOR)
-        if node.replicas.leader(OFFSETS) is not None:
+        if node.replica_manager.leader(OFFSETS) is not None:
             found.append(GROUP_COORDINATOR)
         return found
 

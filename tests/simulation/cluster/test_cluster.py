@@ -1,10 +1,6 @@
 """Whole nodes keep their promises whatever goes wrong, and everything that can go wrong does, to nodes of all kinds."""
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
-
-import pytest
 
 from tests.simulation.cluster.coverage import empty_cells, table
 from tests.simulation.cluster.harness import simulate_cluster
@@ -19,9 +15,12 @@ WHAT_HAPPENS = [
     "crash of a TransactionalProducer",
     "crash of a Transformer",
     "death in the middle of a write",
+    "group coordinator to a marker: CONCURRENT_TRANSACTIONS",
     "in-sync set grown",
     "in-sync set shrunk",
     "leader elected",
+    "leader to a marker: CONCURRENT_TRANSACTIONS",
+    "leader to a marker: INVALID_PRODUCER_EPOCH",
     "log compacted",
     "message cut off",
     "move asked for",
@@ -42,14 +41,6 @@ WHAT_HAPPENS = [
     "transform aborted",
     "transform committed",
 ]
-
-
-@pytest.fixture(autouse=True)
-def silence() -> Iterator[None]:
-    """Nodes complain of their disks all the time here."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def test_nothing_acknowledged_is_lost_and_all_is_there_exactly_once() -> None:

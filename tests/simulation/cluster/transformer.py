@@ -6,9 +6,7 @@ from eagleray.broker.groups.events import CommitTransactionOffsets, FetchOffsets
 from eagleray.broker.groups.membership import NO_GENERATION, NO_MEMBER
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
-from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.partitions.events import Fetch, FetchPartition
-from eagleray.broker.transactions.events import EndTransaction
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import scan_batches
 from tests.simulation.cluster.places import INPUTS, OFFSETS, OUTPUT, TRANSFORM_GROUP
@@ -35,7 +33,7 @@ DAWDLES = 0.1
 class Transformer(TransactionalProducer):
     """Makes one record of the output from each of the input, and takes note of how far it is in the same transaction.
 
-    In each of its lives it begins where its group is; `identities` tells by which producer each transaction was
+    In each of its incarnations it begins where its group is; `identities` tells by which producer each transaction was
     written.
     """
 
@@ -84,13 +82,13 @@ class Transformer(TransactionalProducer):
             return
         transaction = self._begin_transform(partition, records, next_position)
         commits = self.harness.schedule.happens(COMMITS)
+        await self._add([OUTPUT, OFFSETS] if transaction.records else [OFFSETS])
         for step in self.chance.sample([self._write, self._commit_offsets], 2):
             await step(transaction)
         if self.harness.schedule.happens(DAWDLES):
             # Long enough for others to go on, and for logs to be compacted.
             await self.think(1500)
-        self._identity = await self._coordinate(EndTransaction, self._identity, commits, IMPLICIT_VERSION)
-        self._sequences = {}
+        await self._end(commits=commits)
         self.harness.schedule.fired["transform committed" if commits else "transform aborted"] += 1
         self._know(Outcome.COMMITTED if commits else Outcome.ABORTED)
         if commits:
@@ -120,7 +118,8 @@ class Transformer(TransactionalProducer):
         wanted = (OffsetToCommit(offset.partition, offset.offset, metadata=str(transaction.name)),)
         while True:
             membership = NO_GENERATION, NO_MEMBER, None
-            of_group = TRANSFORM_GROUP, self.name, self._identity, wanted, *membership, IMPLICIT_VERSION
+            version = self.harness.fault_plan.transaction_version
+            of_group = TRANSFORM_GROUP, self.name, self._identity, wanted, *membership, version
             reply = await self.ask(self.leader_of(OFFSETS), CommitTransactionOffsets, *of_group)
             if reply is not None and reply.error_code is ErrorCode.NONE:
                 return

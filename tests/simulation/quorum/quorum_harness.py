@@ -49,9 +49,12 @@ class QuorumHarness:
 
     member_type = QuorumMember
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, loses_logs: bool = False) -> None:
         self.schedule = Schedule(seed)
-        self.fault_plan = QuorumFaultPlan.draw(self.schedule)
+        plan = QuorumFaultPlan.draw(self.schedule)
+        # In worlds of its own, so that what the seeds of the others have found stays there.
+        kinds = (*plan.kinds, LOSE_LOG_END) if loses_logs else plan.kinds
+        self.fault_plan = msgspec.structs.replace(plan, kinds=kinds)
         self.network = Network(self.schedule, self.fault_plan.network_faults)
         self.checks = QuorumChecks(self)
         self.voter_ids = tuple(range(1, self.fault_plan.voters + 1))
@@ -126,7 +129,8 @@ class QuorumHarness:
 
     def _strike(self) -> None:
         if not self._is_healed:
-            FAULTS[self.schedule.chance.choice(self.fault_plan.kinds)](self)
+            kind = self.schedule.chance.choice(self.fault_plan.kinds)
+            (QuorumHarness.lose_log_end if kind == LOSE_LOG_END else FAULTS[kind])(self)
             self._plan_fault()
 
     def _pick(self) -> SimulatedVoter:
@@ -159,6 +163,17 @@ class QuorumHarness:
                 voter.crash(loses_power=True)
             voter.replace_disk()
             self.schedule.after(self.schedule.chance.choice([5, 100, 600]), voter.start_unless_up)
+
+    def lose_log_end(self) -> None:
+        """Have a voter come back without the end of its log, or without all of it, where no other has lost any."""
+        voter = self._pick()
+        if not voter.is_up or not all(each.is_whole for each in self.voters.values()):
+            return
+        self._fired("loss of the end of a log", voter)
+        voter.crash(loses_power=False)
+        voter.disk.mend()
+        voter.lose_log_end(self.schedule.chance.choice([0.0, 0.5, 0.9]))
+        self.schedule.after(self.schedule.chance.choice([5, 100, 600]), voter.start_unless_up)
 
     def stop_all(self) -> None:
         """All voters go down, and come back in any order."""
@@ -273,6 +288,8 @@ class QuorumHarness:
         self._pick().disk.break_once(fault)
 
 
+LOSE_LOG_END = "lose log end"
+
 FAULTS: dict[str, Callable[[QuorumHarness], None]] = {
     "crash": QuorumHarness.crash,
     "lose power": QuorumHarness.lose_power,
@@ -289,9 +306,9 @@ FAULTS: dict[str, Callable[[QuorumHarness], None]] = {
 }
 
 
-def simulate_quorum(seed: int) -> Counter[str]:
+def simulate_quorum(seed: int, *, loses_logs: bool = False) -> Counter[str]:
     """Run the quorum of a seed; whatever is wrong raises, with the seed."""
     try:
-        return QuorumHarness(seed).run()
+        return QuorumHarness(seed, loses_logs=loses_logs).run()
     except Exception as error:
         raise Violation(f"seed {seed}: {type(error).__name__}: {error}") from error

@@ -1,30 +1,33 @@
 """Members of a quorum with one rule broken, each of which the simulator has to catch."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
 import msgspec
 
+from eagleray.broker.filesystem import FileSystem
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, PartitionLog
 from eagleray.broker.quorum import voting
 from eagleray.broker.quorum.config import QuorumConfig
-from eagleray.broker.quorum.election_state import ElectionState
+from eagleray.broker.quorum.election_state import ElectionState, read_election_state
 from eagleray.broker.quorum.events import VoteAnswered
 from eagleray.broker.quorum.leading import QuorumLeader
-from eagleray.broker.quorum.member import Ports, QuorumMember
+from eagleray.broker.quorum.member import QuorumMember
+from eagleray.broker.quorum.ports import Ports
 from eagleray.broker.quorum.votes import Votes
 from eagleray.broker.replication.events import Push, PushAnswered
 from eagleray.broker.replication.follower import ReplicationFollower
+from tests.simulation.quorum import voter
 from tests.simulation.quorum.quorum_harness import QuorumHarness
 
 Mutation = Callable[[], AbstractContextManager[Any]]
 
 
 class MemberThatForgetsItsVote(QuorumMember):
-    """Answers before its election state is on the disk, where only that of the beginning of its life comes to be."""
+    """Answers before its election state is on the disk, where only that of the incarnation's start gets."""
 
     def __init__(self, *arguments: Any, ports: Ports, **others: Any) -> None:
         first = iter([ports.persist])
@@ -36,7 +39,7 @@ class MemberThatForgetsItsVote(QuorumMember):
 
 
 class MemberThatForgetsWhomItHeard(QuorumMember):
-    """Votes at once after a restart, although its last life may have heard from a leader."""
+    """Votes at once after a restart, although its last incarnation may have heard from a leader."""
 
     def __init__(self, *arguments: Any, config: QuorumConfig, now_ms: int, **others: Any) -> None:
         long_ago_ms = now_ms - 2 * config.controller_quorum_election_timeout_ms
@@ -123,14 +126,35 @@ def _following(follower: type[ReplicationFollower]) -> Mutation:
     return lambda: mock.patch.object(QuorumMember, "follower_type", follower)
 
 
+def _forgetting_what_was_committed() -> AbstractContextManager[Any]:
+    """Voters that do not know, when they start, how long their logs have been."""
+
+    def read(file_system: FileSystem, path: str) -> ElectionState:
+        return msgspec.structs.replace(read_election_state(file_system, path), committed=0)
+
+    return mock.patch.object(voter, "read_election_state", read)
+
+
+@contextmanager
+def _not_flushing() -> Iterator[None]:
+    """Voters that acknowledge what is not on stable storage, and cannot tell by its length that a log has lost some."""
+    with _following(FollowerThatDoesNotFlush)(), _forgetting_what_was_committed():
+        yield
+
+
 MUTATIONS: dict[str, Mutation] = {
     "vote that is forgotten": _being(MemberThatForgetsItsVote),
     "vote for anybody": _voting_for_anybody,
-    "no loyalty": _voting_against_a_leader,
-    "no loyalty after a restart": _being(MemberThatForgetsWhomItHeard),
+    "vote against a recent leader": _voting_against_a_leader,
+    "vote against a recent leader after a restart": _being(MemberThatForgetsWhomItHeard),
     "vote with a new disk": _counting_votes_of_new_disks,
     "leader without a lease": _leading(LeaderWithoutLease),
     "entries of older terms counted": _leading(LeaderThatCountsOldTerms),
     "leader that needs nobody": _leading(LeaderThatNeedsNobody),
-    "follower that does not flush": _following(FollowerThatDoesNotFlush),
+    "follower that does not flush": _not_flushing,
 }
+
+MUTATIONS_OF_LOST_LOGS: dict[str, Mutation] = {
+    "voter that forgets what was committed": _forgetting_what_was_committed,
+}
+"""Caught in worlds in which voters lose the ends of their logs."""

@@ -47,5 +47,13 @@ def test_nothing_committed_is_lost_and_one_leads_at_a_time() -> None:
     assert [fault for fault in WHAT_GOES_WRONG if not fired[fault]] == []
 
 
+def test_nothing_committed_is_lost_where_voters_lose_the_end_of_their_logs() -> None:
+    fired: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        fired += simulate_quorum(seed, loses_logs=True)
+    lost = [f"loss of the end of a log of a {whose}" for whose in ("leader", "follower")]
+    assert [fault for fault in lost if not fired[fault]] == []
+
+
 def test_a_seed_always_gives_the_same_quorum() -> None:
     assert simulate_quorum(12) == simulate_quorum(12)

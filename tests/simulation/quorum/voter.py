@@ -1,4 +1,4 @@
-"""A simulated voter: the shell round a member of a quorum, on a disk and with a clock of its own."""
+"""A simulated voter: the process round a member of a quorum, on a disk and with a clock of its own."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,8 @@ from eagleray.broker.log import Flush, LogConfig, LogError, PartitionLog
 from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.quorum.election_state import read_election_state, write_election_state
 from eagleray.broker.quorum.events import Committed, Deposed, Elected, QuorumEffect, SendTo, VoteAnswered
-from eagleray.broker.quorum.member import Ports, QuorumMember
+from eagleray.broker.quorum.member import QuorumMember
+from eagleray.broker.quorum.ports import Ports
 from tests.support.faults import ProcessKilled
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -27,10 +28,11 @@ CONFIG = QuorumConfig(
 TICK_MS = 20
 SNAPSHOT_EVERY = 25
 _BOOT_MS = 1_700_000_000_000
+LOG_CONFIG = LogConfig(segment_bytes=1024, index_interval_bytes=200, flush=Flush.COMMIT)
 
 
 class SimulatedVoter:
-    """One voter, through all its lives and deaths.
+    """One voter, through all its incarnations.
 
     Its clock has its own beginning and its own speed. What it sends leaves at once; what comes while it is paused waits
     until it wakes, and what comes while it is down is gone.
@@ -43,6 +45,8 @@ class SimulatedVoter:
         self.disk.make_directories("/election")
         self.is_up = False
         self.process = 0
+        self.may_begin = node_id == harness.voter_ids[0]
+        """Whether its disk is the one on which the log of the quorum begins."""
         self.member: QuorumMember | None = None
         self.log: PartitionLog | None = None
         self._speed = speed
@@ -51,6 +55,8 @@ class SimulatedVoter:
         self._missed: list[Callable[[], None]] = []
         self._proposed: dict[int, bytes] = {}
         self._snapshot_offset = -1
+        self._has_lost_end = False
+        """Whether its log has lost some since it was last up, which its election state does not say yet."""
         harness.network.connect(node_id, self.receive)
 
     @property
@@ -61,7 +67,7 @@ class SimulatedVoter:
     def holds(self) -> bool:
         return self.member is not None and self.member.holds(self.now_ms)
 
-    # Life and death
+    # Incarnation and death
 
     def start(self) -> None:
         self.is_up = True
@@ -70,8 +76,7 @@ class SimulatedVoter:
         self._guarded(self._open)
 
     def _open(self) -> None:
-        config = LogConfig(segment_bytes=1024, index_interval_bytes=200, flush=Flush.COMMIT)
-        self.log = PartitionLog.open(self.disk, "/log", config, now_ms=_BOOT_MS)
+        self.log = PartitionLog.open(self.disk, "/log", LOG_CONFIG, now_ms=_BOOT_MS)
         ports = Ports(
             persist=lambda election: write_election_state(self.disk, ELECTION_STATE, election),
             chance=self.harness.schedule.chance.random,
@@ -85,8 +90,10 @@ class SimulatedVoter:
             election=read_election_state(self.disk, ELECTION_STATE),
             ports=ports,
             config=CONFIG,
+            may_begin=self.may_begin,
             now_ms=self.now_ms,
         )
+        self._has_lost_end = False
         self._tick_of(self.process)()
 
     def _guarded(self, action: Callable[[], None]) -> None:
@@ -127,13 +134,23 @@ class SimulatedVoter:
     def replace_disk(self) -> None:
         """Come back with an empty disk, as a new machine in place of one that is gone."""
         self.disk = SimulatedDisk()
+        self.may_begin = False
         self.disk.make_directories("/election")
         self.harness.checks.replaced(self.node_id)
+
+    def lose_log_end(self, keeps: float) -> None:
+        """Cut the log that is on the disk, as if a part of it were gone."""
+        log = PartitionLog.open(self.disk, "/log", LOG_CONFIG, now_ms=_BOOT_MS)
+        start, end = log.log_start_offset, log.log_end_offset
+        to_offset = start + int((end - start) * keeps)
+        log.truncate(to_offset, now_ms=_BOOT_MS)
+        log.close()
+        self._has_lost_end = to_offset < end
 
     @property
     def is_whole(self) -> bool:
         """Whether the disk has everything that this voter has said."""
-        return read_election_state(self.disk, ELECTION_STATE).is_whole
+        return not self._has_lost_end and read_election_state(self.disk, ELECTION_STATE).is_whole
 
     def pause(self) -> None:
         self._is_paused = True

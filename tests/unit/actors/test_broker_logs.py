@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eagleray.actors import broker_logs
-from eagleray.actors.broker_logs import NodeLog, lines_since, logs_in, merged, open_log, path_of
+from eagleray.actors.process import broker_logs
+from eagleray.actors.process.broker_logs import NodeLog, lines_since, logs_in, merged, open_log, path_of
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ([A-Z]+) node-30 eagleray\.test: (.*)\n")
 
@@ -74,7 +74,7 @@ def test_time_is_utc(node, opened):
     assert line == "2026-11-18T12:00:00.125Z INFO node-30 eagleray.test: at noon\n"
 
 
-def test_lines_of_a_traceback_and_of_strangers_have_it_too(node, opened):
+def test_lines_of_a_traceback_and_of_other_programs_have_it_too(node, opened):
     error = ValueError("first\nsecond")
     node.say("a name with\na line's end", "ERROR", exc_info=(type(error), error, None))
     lines = read(opened(node.path))
@@ -82,7 +82,7 @@ def test_lines_of_a_traceback_and_of_strangers_have_it_too(node, opened):
     assert all(LINE.fullmatch(line) for line in lines)
 
 
-def test_what_is_kept_is_bounded(tmp_path, small, node, opened):
+def test_kept_lines_are_bounded(tmp_path, small, node, opened):
     for number in range(200):
         node.say(f"line {number}")
     folder = tmp_path / broker_logs.FOLDER

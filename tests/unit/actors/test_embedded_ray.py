@@ -5,7 +5,7 @@ import os
 import pytest
 import ray
 
-from eagleray.actors import embedded_ray
+from eagleray.actors.cluster import embedded_ray
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 import ray
 
-from eagleray.actors import joining
-from eagleray.actors.broker_logs import open_log
-from eagleray.actors.joining import Joining, cause_of
-from eagleray.actors.machines import CannotStart, Machine
-from eagleray.actors.supervision import ClusterSpec
-from eagleray.broker.controller.nodes import PlannedNode, Role
+from eagleray.actors.cluster import joining
+from eagleray.actors.cluster.joining import Joining, cause_of
+from eagleray.actors.cluster.machines import CannotStart, Machine
+from eagleray.actors.cluster.supervision import ClusterSpec
+from eagleray.actors.process.broker_logs import open_log
+from eagleray.broker.metadata.nodes import PlannedNode, ProcessRole
 
-PLAN = (PlannedNode(0, (Role.CONTROLLER,)), PlannedNode(30, (Role.LEADER,)))
+PLAN = (PlannedNode(0, (ProcessRole.CONTROLLER,)), PlannedNode(30, (ProcessRole.LEADER,)))
 TRACEBACK = (
     "The actor died because of an error raised in its creation task, \x1b[36mray::Controller.__init__()\x1b[39m\n"
     '  File "node.py", line 1, in start\n    raise OSError\n'
@@ -62,34 +62,34 @@ def at_once(monkeypatch):
     monkeypatch.setattr(joining, "_LOOK_S", 0.0)
 
 
-def test_progress_counts_those_that_have_joined(tmp_path):
+async def test_progress_counts_those_that_have_joined(tmp_path):
     said = []
     supervisor = Supervisor(tmp_path, node_0=[None], node_30=[unavailable, None])
-    asyncio.run(Joining(supervisor, said.append).until_joined(PLAN))
+    await Joining(supervisor, said.append).until_joined(PLAN)
     assert said == ["nodes joined: 1 of 2", "nodes joined: 2 of 2"]
 
 
-def test_node_whose_constructor_fails_is_named_with_the_cause(tmp_path):
+async def test_node_whose_constructor_fails_is_named_with_the_cause(tmp_path):
     supervisor = Supervisor(tmp_path, node_0=[never], node_30=[dead])
     with pytest.raises(CannotStart) as raised:
-        asyncio.run(Joining(supervisor).until_joined(PLAN))
+        await Joining(supervisor).until_joined(PLAN)
     assert str(raised.value) == "node 30 cannot start: OSError: [Errno 28] No space left on device"
 
 
-def test_node_that_cannot_reach_a_port_is_named_with_the_address_and_what_to_do(tmp_path):
+async def test_node_that_cannot_reach_a_port_is_named_with_the_address_and_what_to_do(tmp_path):
     async def blocked():
         return "node 0 runs, but cannot be reached at h:1 from here (refused)"
 
     supervisor = Supervisor(tmp_path, node_0=[None], node_30=[blocked])
     with pytest.raises(CannotStart) as raised:
-        asyncio.run(Joining(supervisor).until_joined(PLAN))
+        await Joining(supervisor).until_joined(PLAN)
     assert str(raised.value) == (
         "node 30 cannot join: node 0 runs, but cannot be reached at h:1 from here (refused): open the port, or take "
         'Ray\'s lane with lane="ray"'
     )
 
 
-def test_node_that_ends_again_and_again_is_given_up_with_its_reason(tmp_path):
+async def test_node_that_ends_again_and_again_is_given_up_with_its_reason(tmp_path):
     handler = open_log(str(tmp_path), 30)
     error = ValueError("the log of changes is damaged")
     said = {"name": "x", "levelname": "CRITICAL", "msg": "node 30 ends itself and begins anew"}
@@ -100,22 +100,19 @@ def test_node_that_ends_again_and_again_is_given_up_with_its_reason(tmp_path):
 
     supervisor = Supervisor(tmp_path, node_0=[never], node_30=[end])
     with pytest.raises(CannotStart) as raised:
-        asyncio.run(Joining(supervisor).until_joined(PLAN))
+        await Joining(supervisor).until_joined(PLAN)
     handler.close()
     assert str(raised.value) == "node 30 ends again and again: ValueError: the log of changes is damaged"
 
 
-def test_nodes_that_do_not_join_in_time_are_named_with_what_the_first_said_last(tmp_path):
-    async def wait():
-        waiting = Joining(Supervisor(tmp_path, node_0=[None], node_30=[never]))
-        handler = open_log(str(tmp_path), 30)
-        handler.handle(logging.makeLogRecord({"name": "x", "levelname": "WARNING", "msg": "node 30 waits"}))
-        handler.close()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(waiting.until_joined(PLAN), 0.2)
-        return waiting.not_in_time(150)
-
-    said = asyncio.run(wait())
+async def test_nodes_that_do_not_join_in_time_are_named_with_what_the_first_said_last(tmp_path):
+    waiting = Joining(Supervisor(tmp_path, node_0=[None], node_30=[never]))
+    handler = open_log(str(tmp_path), 30)
+    handler.handle(logging.makeLogRecord({"name": "x", "levelname": "WARNING", "msg": "node 30 waits"}))
+    handler.close()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(waiting.until_joined(PLAN), 0.2)
+    said = waiting.not_in_time(150)
     assert said.startswith("1 of 2 nodes (30) have not joined within 150 s; the last line of ")
     assert "broker-logs/node-30.log is '" in said
     assert said.endswith("WARNING node-30 x: node 30 waits'")

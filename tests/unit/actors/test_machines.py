@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from eagleray.actors.lanes.peers import Lane
-from eagleray.actors.machines import (
+from eagleray.actors.cluster.machines import (
     CannotAdd,
     CannotStart,
     Machine,
@@ -23,10 +22,11 @@ from eagleray.actors.machines import (
     spread,
     token_of,
 )
-from eagleray.actors.starting import bootstrap_nodes
-from eagleray.actors.supervision import ClusterSpec, RaySupervisor, colocated_layout, separate_layout
-from eagleray.broker.controller.nodes import PlannedNode
+from eagleray.actors.cluster.start_cluster import bootstrap_nodes
+from eagleray.actors.cluster.supervision import ClusterSpec, RaySupervisor, colocated_layout, separate_layout
+from eagleray.actors.lanes.peers import Lane
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.nodes import PlannedNode
 
 ALIVE = ("a", "b", "c")
 
@@ -54,7 +54,7 @@ def test_machines_keep_their_places(wanted, known, expected):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "known", "complaint"),
+    ("wanted", "known", "refusal"),
     [
         (4, (), "4 machines were asked for, and Ray has 3 nodes, at a, b, c"),
         (0, (), "expected 1 or more"),
@@ -64,8 +64,8 @@ def test_machines_keep_their_places(wanted, known, expected):
         (None, "x", "Ray has no node at x"),
     ],
 )
-def test_what_cannot_be_chosen_says_why(wanted, known, complaint):
-    with pytest.raises(CannotStart, match=complaint):
+def test_impossible_choice_says_why(wanted, known, refusal):
+    with pytest.raises(CannotStart, match=refusal):
         choose(wanted, tuple(known), ALIVE)
 
 
@@ -82,7 +82,7 @@ def test_machine_that_is_gone_keeps_its_place():
 
 
 @pytest.mark.parametrize(
-    ("known", "without", "complaint"),
+    ("known", "without", "refusal"),
     [
         ("xya", "xy", "of x, y, a, which decide for the cluster, a is there; it needs 2 of them"),
         ("xa", "x", "of x, which decide for the cluster, none is there; it needs 1 of them"),
@@ -91,8 +91,8 @@ def test_machine_that_is_gone_keeps_its_place():
         ((), "z", "z cannot be left out: this data directory is that of a cluster on one machine"),
     ],
 )
-def test_what_cannot_be_done_without_says_why(known, without, complaint):
-    with pytest.raises(CannotStart, match=complaint):
+def test_machine_that_cannot_be_left_out_says_why(known, without, refusal):
+    with pytest.raises(CannotStart, match=refusal):
         choose(None, tuple(known), ALIVE, tuple(without))
 
 
@@ -126,7 +126,7 @@ def test_machine_that_is_added_has_the_next_place():
 
 
 @pytest.mark.parametrize(
-    ("known", "address", "complaint"),
+    ("known", "address", "refusal"),
     [
         ("a", "d", "on 1 machine, and its controller on one of them; only a cluster on 3 or more can grow"),
         ("ab", "d", "on 2 machines, .* Start one with `--machines 3`"),
@@ -135,8 +135,8 @@ def test_machine_that_is_added_has_the_next_place():
         ("abcefghijk", "d", "on 10 machines, and cannot be on more"),
     ],
 )
-def test_what_cannot_be_added_says_why(known, address, complaint):
-    with pytest.raises(CannotAdd, match=complaint):
+def test_machine_that_cannot_be_added_says_why(known, address, refusal):
+    with pytest.raises(CannotAdd, match=refusal):
         one_more(machines(*known), address, tuple("abcd"))
 
 

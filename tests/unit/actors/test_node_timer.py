@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from eagleray.actors.node_timer import PAUSE_MS, NodeTimer
+from eagleray.actors.common.node_timer import PAUSE_MS, NodeTimer
 from eagleray.broker.runtime.deadlines import NEVER_MS
 from tests.simulation.cluster.loop import Clock, SimulatedLoop
 from tests.simulation.schedule import Schedule
@@ -114,12 +114,8 @@ def test_an_error_of_one_call_is_told_and_keeps_no_other_from_being_called(simul
     assert simulated.called == [("a", 10)]
 
 
-def test_loop_that_is_never_idle_does_not_starve_the_timer():
+async def test_loop_that_is_never_idle_does_not_starve_the_timer():
     """Whatever happens in each turn makes the next turn come at once, and yet time passes."""
-    asyncio.run(ring_under_load())
-
-
-async def ring_under_load():
     loop = asyncio.get_running_loop()
     turns, rung, done = 0, [], asyncio.Event()
 

@@ -1,17 +1,16 @@
-"""Where nodes listen: at the port that was named, at that of their last life, or within a range of ports."""
+"""Where nodes listen: at the port that was named, at that of their last incarnation, or within a range of ports."""
 
-import asyncio
 import re
 import socket
 
 import pytest
 
-from eagleray.actors.machines import CannotStart
-from eagleray.actors.ports import PortRange, ports_to_try
-from eagleray.actors.spec import NodeSpec
-from eagleray.actors.starting import start_cluster
-from eagleray.actors.supervision import separate_layout
-from tests.support.nodes import COLOCATED, NodesInProcess
+from eagleray.actors.cluster.machines import CannotStart
+from eagleray.actors.cluster.start_cluster import start_cluster
+from eagleray.actors.cluster.supervision import separate_layout
+from eagleray.actors.common.spec import NodeSpec
+from eagleray.actors.process.ports import PortRange, ports_to_try
+from eagleray.testing import COLOCATED, LocalCluster
 
 
 def spec(**settings):
@@ -46,7 +45,7 @@ def test_ports_are_tried_in_order(last_port, settings, expected):
 
 
 @pytest.mark.parametrize("text", ["", "9093", "9093-", "-9192", "a-b", "9192-9093", "0-10", "9093-70000"])
-def test_what_is_no_range_is_refused(text):
+def test_text_that_is_no_range_is_refused(text):
     with pytest.raises(ValueError, match="expected LOW-HIGH"):
         PortRange.parse(text)
 
@@ -56,21 +55,18 @@ def test_a_range_is_read():
     assert len(PortRange(9093, 9192)) == 100
 
 
-def test_too_few_ports_are_refused_before_anything_starts(tmp_path):
+async def test_too_few_ports_are_refused_before_anything_starts(tmp_path):
     start = start_cluster("c", str(tmp_path), separate_layout(leaders=2), settings={}, port_range=PortRange(9093, 9094))
     with pytest.raises(CannotStart, match=re.escape("the ports 9093-9094 are too few for 7 nodes")):
-        asyncio.run(start)
+        await start
 
 
-def test_nodes_listen_within_the_range_and_beside_whoever_is_there(tmp_path):
-    async def ports_of_nodes():
-        async with NodesInProcess(tmp_path, COLOCATED, port_range=(low, low + 9)) as nodes:
-            return [node.port for node in nodes.nodes.values()]
-
+async def test_nodes_listen_within_the_range_and_beside_other_listeners(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         low = taken.getsockname()[1]
         if low > 65_000:
             pytest.skip("the system gave a port with no room above it")
-        first, second = asyncio.run(ports_of_nodes())
+        async with LocalCluster(tmp_path, COLOCATED, port_range=(low, low + 9)) as nodes:
+            first, second = (node.port for node in nodes.nodes.values())
     assert {first, second} <= set(range(low + 1, low + 10))
     assert first != second

@@ -2,13 +2,13 @@
 
 from types import SimpleNamespace
 
-from eagleray.actors.producer_id_allocator import ProducerIdAllocatorShell
+from eagleray.actors.roles.producer_id_allocator import ProducerIdAllocatorRole
 from eagleray.broker.controller.events import ProducerIdsReserved, ReserveProducerIds
 from eagleray.broker.transactions.producer_ids import AllocateBlock, BlockAllocated
 from eagleray.protocol.errors import ErrorCode
 
 
-class FakeHost:
+class FakeContext:
     """Keeps what the controller is asked, and what coordinators are answered."""
 
     def __init__(self):
@@ -21,26 +21,26 @@ class FakeHost:
 
 
 def test_every_request_is_answered_with_the_block_that_the_controller_reserved_for_it():
-    host = FakeHost()
-    ProducerIdAllocatorShell(host).handle([AllocateBlock(1), AllocateBlock(2)])
-    (first, *question), (second, *_) = host.asked
+    context = FakeContext()
+    ProducerIdAllocatorRole(context).handle([AllocateBlock(1), AllocateBlock(2)])
+    (first, *question), (second, *_) = context.asked
     assert question == [ReserveProducerIds, 1000]
-    assert host.answered == [], "a block is handed out before it is reserved"
+    assert context.answered == [], "a block is handed out before it is reserved"
     second(ProducerIdsReserved(8, ErrorCode.NONE, 7000, 1000))
     first(ProducerIdsReserved(7, ErrorCode.NONE, 8000, 1000))
-    assert host.answered == [
+    assert context.answered == [
         BlockAllocated(2, ErrorCode.NONE, 7000, 1000),
         BlockAllocated(1, ErrorCode.NONE, 8000, 1000),
     ]
 
 
 def test_refusal_of_the_controller_and_its_silence_are_passed_on():
-    host = FakeHost()
-    ProducerIdAllocatorShell(host).handle([AllocateBlock(1), AllocateBlock(2)])
-    (first, *_), (second, *_) = host.asked
+    context = FakeContext()
+    ProducerIdAllocatorRole(context).handle([AllocateBlock(1), AllocateBlock(2)])
+    (first, *_), (second, *_) = context.asked
     first(ProducerIdsReserved(7, ErrorCode.KAFKA_STORAGE_ERROR))
     second(None)
-    assert host.answered == [
+    assert context.answered == [
         BlockAllocated(1, ErrorCode.KAFKA_STORAGE_ERROR),
         BlockAllocated(2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ]

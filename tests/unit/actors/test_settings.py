@@ -2,33 +2,38 @@
 
 import pytest
 
-from eagleray.actors.settings import (
+from eagleray.actors.common.listener_config import ListenerConfig
+from eagleray.actors.common.settings import (
     canonical,
     check_settings,
-    coordinator_config,
+    config_of,
     default_settings,
-    group_config,
-    listener_config,
 )
+from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.log import InvalidConfig
+from eagleray.broker.transactions.config import CoordinatorConfig
 
 
 def test_settings_of_listeners_are_read_by_kafkas_names():
-    config = listener_config({"connections.max.idle.ms": "5000", "auto.create.topics.enable": "false"})
+    config = config_of(ListenerConfig, {"connections.max.idle.ms": "5000", "auto.create.topics.enable": "false"})
     assert config.connections_max_idle_ms == 5000
     assert config.auto_create_topics_enable is False
-    assert listener_config({}).auto_create_topics_enable is True, "Kafka's default"
+    assert config_of(ListenerConfig, {}).auto_create_topics_enable is True, "Kafka's default"
 
 
 def test_a_list_is_read_from_text_and_shown_as_text():
-    assert group_config({"group.consumer.assignors": "range, uniform"}).group_consumer_assignors == ("range", "uniform")
+    assert config_of(GroupConfig, {"group.consumer.assignors": "range, uniform"}).group_consumer_assignors == (
+        "range",
+        "uniform",
+    )
     assert default_settings()["group.consumer.assignors"] == "uniform,range"
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "complaint"),
+    ("key", "value", "refusal"),
     [
         ("auto.create.topics.enable", "perhaps", "expected true or false"),
+        ("transaction.v1.guard", "true", "expected on or off"),
         ("max.connections", "many", "expected a whole number"),
         ("max.connections", "0", "max.connections is 0; expected a value from 1 to"),
         (
@@ -44,15 +49,15 @@ def test_a_list_is_read_from_text_and_shown_as_text():
         ("max.connection", "1", "did you mean max.connections"),
     ],
 )
-def test_what_is_wrong_is_said(key, value, complaint):
-    with pytest.raises(InvalidConfig, match=complaint):
+def test_wrong_setting_is_named(key, value, refusal):
+    with pytest.raises(InvalidConfig, match=refusal):
         check_settings({key: value})
 
 
 def test_older_name_of_a_setting_means_the_same():
     older = {"transactional.id.timeout.ms": "5000"}
     check_settings(older)
-    assert coordinator_config(older).transactional_id_expiration_ms == 5000
+    assert config_of(CoordinatorConfig, older).transactional_id_expiration_ms == 5000
     assert canonical(older) == {"transactional.id.expiration.ms": "5000"}
     check_settings({**older, "transactional.id.expiration.ms": "5000"})
 

@@ -3,7 +3,7 @@
 import os
 
 import eagleray
-from eagleray.actors.worker_paths import hides_ours, job_config, why_not_ours
+from eagleray.actors.cluster.worker_paths import hides_ours, job_config, why_not_ours
 
 
 def test_directory_with_another_package_of_our_name_is_left_out(tmp_path):

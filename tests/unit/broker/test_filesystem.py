@@ -48,7 +48,7 @@ def test_writing_nothing_takes_nothing(file_system: FileSystem, directory: str):
     file.close()
 
 
-def test_what_was_written_is_there_for_the_next_who_opens(file_system: FileSystem, directory: str):
+def test_written_bytes_are_there_for_the_next_open(file_system: FileSystem, directory: str):
     file = file_system.open(f"{directory}/file")
     file.write([b"abc"])
     file.flush()
@@ -114,7 +114,7 @@ def test_directories_are_made_with_their_parents_and_may_be_there(file_system: F
     assert file_system.list_directory(f"{directory}/one") == ["two"]
 
 
-def test_what_is_missing_is_named(file_system: FileSystem, directory: str):
+def test_missing_file_is_named(file_system: FileSystem, directory: str):
     missing = f"{directory}/missing"
     for use in (
         lambda: file_system.read_bytes(missing),

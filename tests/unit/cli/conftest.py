@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from eagleray.actors import ray_probe
+from eagleray.actors.cluster import ray_probe
 from eagleray.cli import session
 from tests.support.cli_cluster import NodesOnThread, succeed
 

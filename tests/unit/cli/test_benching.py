@@ -33,7 +33,7 @@ def test_offered_rate_is_not_exceeded(topic):
     assert committed(topic) == report["transactions"]
 
 
-def test_arrivals_that_nobody_was_free_for_are_missed(topic):
+def test_arrivals_that_no_producer_was_free_for_are_missed(topic):
     assert bench(topic, "--rate", 1_000_000)["missed"] > 0
 
 

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.cli import consuming
-from eagleray.cli.printing import PipePrinter, StreamPrinter, printer_for
+from eagleray.cli import consuming, printing
+from eagleray.cli.printing import PipePrinter, StreamPrinter, printer_for, unread_bytes
 from tests.support.cli_cluster import fail, invoke, succeed
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -217,6 +217,23 @@ def test_group_commits_what_the_reader_of_a_pipe_has_taken(topic, cluster, monke
     # Silent, as programs in a pipe are.
     assert (type(result.exception), result.exit_code, result.stderr) == (SystemExit, 1, "")
     assert committed(cluster, topic) == {0: 3}
+
+
+def test_reader_that_takes_the_last_piece_and_goes_between_two_looks_has_taken_it(monkeypatch):
+    reading, writing = os.pipe()
+
+    def look(pipe):
+        unread = unread_bytes(pipe)
+        if unread:
+            os.read(reading, unread)
+            os.close(reading)
+        return unread
+
+    monkeypatch.setattr(printing, "unread_bytes", look)
+    printer = PipePrinter(writing)
+    asyncio.run(printer.write([b"v0\n"]))
+    os.close(writing)
+    assert printer.printed == 1
 
 
 def test_whole_pipe_is_read_and_committed(filled, cluster, monkeypatch):

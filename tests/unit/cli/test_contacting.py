@@ -27,7 +27,7 @@ def test_only_its_owner_may_read_it_even_if_it_was_there(cluster, tmp_path):
     assert file.stat().st_size < 10_000
 
 
-def test_a_file_that_cannot_be_written_is_a_complaint(cluster, tmp_path):
+def test_a_file_that_cannot_be_written_is_a_usage_error(cluster, tmp_path):
     assert "cannot write" in fail("contact", tmp_path / "nowhere" / "contact")
 
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from eagleray.actors.cluster_credentials import ClusterCredentials
-from eagleray.actors.finding import NoSuchCluster
+from eagleray.actors.cluster.discovery import NoSuchCluster
 from eagleray.actors.lanes.peers import Unanswered
-from eagleray.broker.controller.image import EMPTY_IMAGE
+from eagleray.actors.process.cluster_credentials import ClusterCredentials
+from eagleray.broker.metadata.image import EMPTY_IMAGE
 from eagleray.cli import hosting
 from eagleray.cli.errors import UsageError
 from eagleray.cli.hosting_commands import StartRequest

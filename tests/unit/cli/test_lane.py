@@ -1,7 +1,5 @@
 """The lane that commands take: EAGLERAY_LANE chooses it, and a port that cannot be reached is named."""
 
-import asyncio
-
 import pytest
 
 from eagleray.cli import session
@@ -37,16 +35,16 @@ def find_that_raises(monkeypatch, error):
     return asked
 
 
-def test_cluster_is_looked_for_by_the_lane_that_was_chosen_and_its_closed_port_is_named(monkeypatch):
+async def test_cluster_is_looked_for_by_the_lane_that_was_chosen_and_its_closed_port_is_named(monkeypatch):
     monkeypatch.setenv("EAGLERAY_LANE", "direct")
     asked = find_that_raises(monkeypatch, NodeUnreachable(WHY))
     with pytest.raises(NodeUnreachable) as raised:
-        asyncio.run(session._find("orders"))
+        await session._find("orders")
     assert asked == [("orders", "direct")]
     assert line_for(raised.value) == f"{WHY} Open the port to this machine, or take Ray's lane: set EAGLERAY_LANE=ray."
 
 
-def test_cluster_whose_nodes_do_not_answer_may_be_about_to_start(monkeypatch):
+async def test_cluster_whose_nodes_do_not_answer_may_be_about_to_start(monkeypatch):
     find_that_raises(monkeypatch, NotConnected("no node answers."))
     with pytest.raises(UsageError, match="no node of cluster 'orders' answers; Ray may be starting it anew"):
-        asyncio.run(session._find("orders"))
+        await session._find("orders")

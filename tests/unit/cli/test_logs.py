@@ -10,9 +10,9 @@ from eagleray import cluster_records as records
 from eagleray.cluster_records import ClusterRecord
 from tests.support.cli_cluster import eagleray, fail, succeed
 
-FIRST = "2026-11-18T09:00:00.000Z INFO node-0 eagleray.actors.node: first\n"
-SECOND = "2026-11-18T09:00:01.000Z WARNING node-30 eagleray.actors.node: second\n"
-THIRD = "2026-11-18T09:00:02.000Z INFO node-0 eagleray.actors.node: third\n"
+FIRST = "2026-11-18T09:00:00.000Z INFO node-0 eagleray.actors.process.node: first\n"
+SECOND = "2026-11-18T09:00:01.000Z WARNING node-30 eagleray.actors.process.node: second\n"
+THIRD = "2026-11-18T09:00:02.000Z INFO node-0 eagleray.actors.process.node: third\n"
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_several_machines_say_whose_logs_these_are(data_dir):
 
 
 def test_following_shows_what_is_new_until_interrupted(data_dir):
-    later = "2026-11-18T09:00:03.000Z INFO node-31 eagleray.actors.node: later\n"
+    later = "2026-11-18T09:00:03.000Z INFO node-31 eagleray.actors.process.node: later\n"
     command = eagleray("logs", "--follow", "--tail", 1, "--data-dir", data_dir)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == THIRD

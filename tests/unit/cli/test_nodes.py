@@ -8,8 +8,8 @@ import pytest
 from eagleray.broker.identities import TopicPartition
 from eagleray.cli import session
 from eagleray.client.admin.admin import AsyncAdmin
+from eagleray.testing import THREE_MACHINES
 from tests.support.cli_cluster import SETTINGS, NodesOnThread, fail, invoke, succeed
-from tests.support.nodes import THREE_MACHINES
 
 QUICK = {
     "transaction.state.log.replication.factor": "2",
@@ -78,7 +78,7 @@ def test_a_node_is_drained_and_has_partitions_again(node, named):
     succeed("topic", "delete", "drained", "--yes")
 
 
-def test_what_cannot_be_drained_is_one_line():
+def test_machine_that_cannot_be_drained_is_told_in_one_line():
     create("everywhere", 3)
     assert "no machine can take everywhere-0 from node 200" in fail("node", "drain", "200")
     assert "there is no node or machine 'nowhere'" in fail("node", "drain", "nowhere")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from eagleray import cluster_records as records
-from eagleray.actors.machines import QUORUM
+from eagleray.actors.cluster.machines import QUORUM
 from eagleray.cli import session
 from eagleray.cli.errors import UsageError, line_for
 from eagleray.cli.streams import ClosedStdout, StdoutClosed
@@ -82,7 +82,7 @@ def test_without_a_cluster_every_command_says_how_to_start_one(command):
     assert "eagleray start" in line
 
 
-def test_address_where_nobody_listens_says_so_at_once():
+def test_address_without_a_listener_says_so_at_once():
     line = fail("status", "--address", "127.0.0.1:1")
     assert "no Ray cluster answers at 127.0.0.1:1" in line
     assert line.endswith(COMMAND.advice)
@@ -162,7 +162,7 @@ def test_keeper_is_asked_to_end_and_waited_for():
 
 
 @pytest.mark.usefixtures("cluster")
-def test_cluster_that_nobody_keeps_is_stopped_by_its_session(monkeypatch):
+def test_cluster_without_a_keeper_is_stopped_by_its_session(monkeypatch):
     monkeypatch.setattr(SessionWithoutRay, "ray_address", "a:1")
     monkeypatch.setattr(SessionWithoutRay, "stopped", [])
     records.save(ClusterRecord("alone", "a:1", "/data", "b:2"))
@@ -223,6 +223,11 @@ def test_version_is_that_of_the_package():
         ("txn", "abort-hanging"),
         ("group", "describe"),
         ("bench", "txn"),
+        ("doctor",),
+        ("storage", "verify"),
+        ("storage", "dump"),
+        ("storage", "repair"),
+        ("storage", "strays", "adopt"),
     ],
 )
 def test_help_shows_how_it_is_used(command):
@@ -292,3 +297,29 @@ def test_error_on_the_command_line_advises_commands(kind):
 
 def test_message_that_names_a_command_gets_no_other_advice():
     assert line_for(errors.TopicNotFound("`eagleray topic list` shows them.")) == "`eagleray topic list` shows them."
+
+
+def test_status_shows_what_is_offline_what_was_cut_and_what_failed(cluster, monkeypatch):
+    async def damaged(_):
+        reason = "segment 0 is damaged; accept the loss of everything from offset 7 on"
+        return [
+            {
+                "node_id": 0,
+                "roles": ["leader"],
+                "registered": True,
+                "offline": {"orders-0": reason},
+                "cuts": {"cut": 2, "cut unflushed": 1},
+                "damaged": {"bills-1": "the batch after offset 9 is not what was written"},
+                "failed_requests": {"EndTransaction": 3},
+            }
+        ]
+
+    monkeypatch.setattr("tests.support.cli_cluster.SessionWithoutRay.nodes", damaged)
+    (node,) = json.loads(succeed("status", "--json").stdout)["nodes"]
+    assert sum(node["cuts"].values()) == 3
+    assert "from offset 7 on" in node["offline"]["orders-0"]
+    shown = succeed("status")
+    assert "orders-0 on node 0: segment 0 is damaged" in shown.stdout + shown.stderr
+    assert "damaged, and still served: bills-1 on node 0: the batch after" in shown.stdout + shown.stderr
+    assert "node 0 has failed at requests" in shown.stdout + shown.stderr
+    assert "EndTransaction (3)" in shown.stdout + shown.stderr

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from eagleray import cluster_records as records
-from eagleray.actors import ray_probe
-from eagleray.actors.ray_probe import NoRay
+from eagleray.actors.cluster import ray_probe
+from eagleray.actors.cluster.ray_probe import NoRay
 from eagleray.cluster_records import ClusterRecord
 from tests.support.cli_cluster import SessionWithoutRay, succeed
 

@@ -104,7 +104,7 @@ def test_topic_is_kept_after_a_no(topic):
     assert topic in names()
 
 
-def test_topic_is_kept_where_nobody_answers(topic):
+def test_topic_is_kept_where_the_prompt_is_not_answered(topic):
     assert invoke("topic", "delete", topic, stdin="").exit_code == 1
     assert topic in names()
 

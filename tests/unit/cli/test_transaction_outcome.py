@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from eagleray.broker.identities import ProducerIdentity
-from eagleray.broker.transactions.events import TransactionDescription
+from eagleray.broker.transactions.descriptions import TransactionDescription
 from eagleray.cli import one_transaction
 from eagleray.cli.one_transaction import OneTransaction
 from eagleray.cli.transaction_outcome import TRANSITIONS, Event, Outcome, State, event_from

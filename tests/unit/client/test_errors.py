@@ -38,7 +38,7 @@ def test_every_code_has_an_exception_in_exactly_one_group(code: ErrorCode):
 
 
 @pytest.mark.parametrize("code", [code for code in CODES if code.kind is ErrorKind.FATAL], ids=lambda code: code.name)
-def test_what_ends_a_producer_is_never_offered_for_a_retry(code: ErrorCode):
+def test_error_that_ends_a_producer_is_never_offered_for_a_retry(code: ErrorCode):
     assert not isinstance(error_for(code, "writing"), RetriableError | RefusedError)
 
 
@@ -63,7 +63,7 @@ def test_exceptions_survive_pickling_and_give_advice(kind: type[EaglerayError]):
     assert kind.advice.endswith(".")
 
 
-def test_what_the_broker_says_is_part_of_the_message():
+def test_sentence_of_the_broker_is_part_of_the_message():
     assert "sequence 7 after 5" in str(
         error_for(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "writing", "sequence 7 after 5")
     )

@@ -2,7 +2,8 @@
 
 import asyncio
 import concurrent.futures
-from collections.abc import Iterator
+import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,17 +12,9 @@ from eagleray.broker.groups.events import CommitOffsets
 from eagleray.client.cluster import AsyncCluster
 from eagleray.client.consumer.membership import MemberState
 from eagleray.client.consumer.sync_consumer import Consumer
+from tests.support.background import Background
 from tests.support.client_helpers import ORDERS, a_producer
-from tests.support.client_world import Fate, in_world
-from tests.unit.client.test_sync import Background
-
-
-@pytest.fixture
-def background() -> Iterator[Background]:
-    background = Background()
-    yield background
-    background.on_loop(background.world.close)
-    background.cluster.close()
+from tests.support.lanes_in_memory import Fate
 
 
 class Interrupt:
@@ -34,18 +27,30 @@ class Interrupt:
         """Interrupt the call behind so many others that an act waits for."""
         waits, real = [], concurrent.futures.Future.result
 
-        def result(future, timeout=None):
-            answer = real(future, timeout)
+        def result(future):
+            answer = real(future)
             waits.append(future)
             if len(waits) == passing + 1:
                 raise KeyboardInterrupt
             return answer
 
-        with self._monkeypatch.context() as patched:
-            patched.setattr(concurrent.futures.Future, "result", result)
-            with pytest.raises(KeyboardInterrupt):
-                act(*fields)
+        with self.of_waits(result), pytest.raises(KeyboardInterrupt):
+            act(*fields)
         assert len(waits) > passing
+
+    @contextmanager
+    def of_waits(self, result):
+        """Have the test's own thread wait like this; the nodes' loop waits for threads by futures too."""
+        real = concurrent.futures.Future.result
+
+        def result_in_any_thread(future, timeout=None):
+            if threading.current_thread() is threading.main_thread():
+                return result(future)
+            return real(future, timeout)
+
+        with self._monkeypatch.context() as patched:
+            patched.setattr(concurrent.futures.Future, "result", result_in_any_thread)
+            yield
 
 
 @pytest.fixture
@@ -195,39 +200,34 @@ def test_unsubscribing_forgets_a_rebalance_that_was_not_told(background: Backgro
 AUTOMATIC = {"group": "readers", "enable_auto_commit": True, "auto_commit_interval_ms": 10**6}
 
 
-def test_cancelled_commit_before_a_revocation_gives_no_partition_up():
+async def test_cancelled_commit_before_a_revocation_gives_no_partition_up(world, runtime):
     told = Told()
 
-    async def main(world, runtime):
-        async with a_producer(runtime) as producer:
-            await producer.send("orders", b"one", partition=0)
-        cluster = AsyncCluster(runtime)
-        first = cluster.consumer(**AUTOMATIC)
-        await first.subscribe("orders", **told.callbacks())
-        while not await first.poll(1000):
-            pass
-        second = await cluster.consumer("orders", group="readers").__aenter__()
-        world.network.plan(CommitOffsets, Fate.REQUEST_LOST)
-        polling = asyncio.create_task(first.poll(10_000))
-        while not world.asked(CommitOffsets):
-            await asyncio.sleep(0.01)
-        polling.cancel()
-        await asyncio.wait({polling})
-        assert polling.cancelled()
-        assert (told.names(), first.assignment()) == (["on_assigned"], {*ORDERS})
-        while first.assignment() == {*ORDERS}:
-            await first.poll(50)
-        assert told.events[1:] == [("on_revoked", {*ORDERS} - first.assignment())]
-        assert (await first.committed(ORDERS[0]))[ORDERS[0]].offset == 1
-        for consumer in (second, first):
-            await consumer.close()
-
-    in_world(main)
+    async with a_producer(runtime) as producer:
+        await producer.send("orders", b"one", partition=0)
+    cluster = AsyncCluster(runtime)
+    first = cluster.consumer(**AUTOMATIC)
+    await first.subscribe("orders", **told.callbacks())
+    while not await first.poll(1000):
+        pass
+    second = await cluster.consumer("orders", group="readers").__aenter__()
+    world.network.plan(CommitOffsets, Fate.REQUEST_LOST)
+    polling = asyncio.create_task(first.poll(10_000))
+    while not world.asked(CommitOffsets):
+        await asyncio.sleep(0.01)
+    polling.cancel()
+    await asyncio.wait({polling})
+    assert polling.cancelled()
+    assert (told.names(), first.assignment()) == (["on_assigned"], {*ORDERS})
+    while first.assignment() == {*ORDERS}:
+        await first.poll(50)
+    assert told.events[1:] == [("on_revoked", {*ORDERS} - first.assignment())]
+    assert (await first.committed(ORDERS[0]))[ORDERS[0]].offset == 1
+    for consumer in (second, first):
+        await consumer.close()
 
 
-def test_interrupted_commit_before_a_revocation_gives_no_partition_up(
-    background: Background, monkeypatch: pytest.MonkeyPatch
-):
+def test_interrupted_commit_before_a_revocation_gives_no_partition_up(background: Background, interrupt: Interrupt):
     fill(background, 1)
     told, world = Told(), background.world
     with background.cluster.consumer(**AUTOMATIC) as first:
@@ -237,15 +237,13 @@ def test_interrupted_commit_before_a_revocation_gives_no_partition_up(
         with background.cluster.consumer("orders", group="readers"):
             background.on_loop(world.network.plan, CommitOffsets, Fate.REQUEST_LOST)
 
-            def result(future, timeout=None):
+            def result(future):
                 while not world.asked(CommitOffsets):
                     assert not future.done(), "the commit is still to come"
                 raise KeyboardInterrupt
 
-            with monkeypatch.context() as patched:
-                patched.setattr(concurrent.futures.Future, "result", result)
-                with pytest.raises(KeyboardInterrupt):
-                    first.poll(60_000)
+            with interrupt.of_waits(result), pytest.raises(KeyboardInterrupt):
+                first.poll(60_000)
             assert (told.names(), first.assignment()) == (["on_assigned"], {*ORDERS})
             while first.assignment() == {*ORDERS}:
                 first.poll(50)
@@ -261,21 +259,18 @@ def members(world) -> list[str]:
     return sorted({each.member_id for each in asked} - {each.member_id for each in asked if each.member_epoch < 0})
 
 
-def test_consumer_whose_close_was_cancelled_has_left_its_group():
-    async def main(world, runtime):
-        consumer = await AsyncCluster(runtime).consumer("orders", **AUTOMATIC).__aenter__()
-        await consumer.position(ORDERS[0])
-        assert len(members(world)) == 1
-        world.network.plan(CommitOffsets, Fate.REQUEST_LOST)
-        closing = asyncio.create_task(consumer.close())
-        while not world.asked(CommitOffsets):
-            await asyncio.sleep(0.01)
-        closing.cancel()
-        await asyncio.wait({closing})
-        assert closing.cancelled()
-        assert members(world) == []
-
-    in_world(main)
+async def test_consumer_whose_close_was_cancelled_has_left_its_group(world, runtime):
+    consumer = await AsyncCluster(runtime).consumer("orders", **AUTOMATIC).__aenter__()
+    await consumer.position(ORDERS[0])
+    assert len(members(world)) == 1
+    world.network.plan(CommitOffsets, Fate.REQUEST_LOST)
+    closing = asyncio.create_task(consumer.close())
+    while not world.asked(CommitOffsets):
+        await asyncio.sleep(0.01)
+    closing.cancel()
+    await asyncio.wait({closing})
+    assert closing.cancelled()
+    assert members(world) == []
 
 
 def test_consumer_whose_close_was_interrupted_has_left_its_group(background: Background, interrupt: Interrupt):

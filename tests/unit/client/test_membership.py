@@ -12,6 +12,7 @@ from eagleray.client.consumer.membership import (
     MemberState,
     Subscription,
 )
+from eagleray.client.retry_policy import RetryPolicy
 from eagleray.protocol.errors import ErrorCode
 
 TOPIC = bytes(15) + b"\x01"
@@ -91,7 +92,7 @@ def test_partitions_are_given_up_before_others_are_taken_and_each_is_acknowledge
     assert driver.member.state is MemberState.ACKNOWLEDGING
 
 
-def test_what_changes_while_a_heartbeat_is_on_its_way_is_told_right_after_it():
+def test_change_during_a_heartbeat_is_sent_right_after_it():
     driver = Driver().joined(0, 1)
     driver.now_ms += INTERVAL_MS
     driver.answer(driver.beat(), 2, (1,))
@@ -114,7 +115,7 @@ def test_partitions_of_topics_that_are_not_known_yet_can_wait():
 
 
 def test_heartbeat_without_an_answer_is_followed_by_one_that_tells_everything():
-    driver = Driver(request_timeout_ms=1_000, retry_backoff_ms=20).joined(0)
+    driver = Driver(retry_policy=RetryPolicy(request_ms=1_000, backoff_ms=20)).joined(0)
     driver.now_ms += INTERVAL_MS
     lost = driver.beat()
     assert (lost.subscription, driver.beat()) == (None, None)
@@ -134,7 +135,7 @@ def test_heartbeat_without_an_answer_is_followed_by_one_that_tells_everything():
     "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE]
 )
 def test_coordinator_that_cannot_answer_yet_is_asked_again_after_a_pause(code):
-    driver = Driver(retry_backoff_ms=20).subscribe()
+    driver = Driver(retry_policy=RetryPolicy(backoff_ms=20)).subscribe()
     driver.answer(driver.beat(), error_code=code)
     assert (driver.member.state, driver.beat(), driver.member.next_due_ms()) == (MemberState.JOINING, None, 20)
     driver.now_ms = 20

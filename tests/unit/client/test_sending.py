@@ -4,9 +4,9 @@ import asyncio
 import concurrent.futures
 import os
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import takewhile
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,259 +26,198 @@ from eagleray.client.errors import (
 from eagleray.client.producer.accumulator import Accumulator
 from eagleray.client.producer.transaction_states import State
 from eagleray.protocol.records import BatchBuilder
+from tests.support.background import Background
 from tests.support.client_helpers import ORDERS, a_producer, a_transactional, outcome, settled
-from tests.support.client_world import in_world
-from tests.unit.client.test_sync import WAIT_SECONDS, Background
-
-
-@pytest.fixture
-def background() -> Iterator[Background]:
-    background = Background()
-    yield background
-    if not background.thread._is_closed:
-        background.on_loop(background.world.close)
-        background.cluster.close()
-
+from tests.unit.client.test_sync import WAIT_SECONDS
 
 # Topics and partitions that are not known
 
 
-def test_record_of_an_unknown_topic_keeps_no_other_waiting():
-    async def main(world, runtime):
-        producer = a_producer(runtime, max_block_ms=60_000)
-        lost = await producer.send("nothing", b"lost")
-        assert (await producer.send_and_wait("orders", b"good", partition=0)).offset == 0
-        assert world.loop.time() < 1
-        assert not lost.done()
-        assert isinstance(await outcome(lost), TopicNotFound)
-        assert 60 <= world.loop.time() < 61
-        await producer.close()
-
-    in_world(main)
+async def test_record_of_an_unknown_topic_keeps_no_other_waiting(world, runtime):
+    producer = a_producer(runtime, max_block_ms=60_000)
+    lost = await producer.send("nothing", b"lost")
+    assert (await producer.send_and_wait("orders", b"good", partition=0)).offset == 0
+    assert world.loop.time() < 1
+    assert not lost.done()
+    assert isinstance(await outcome(lost), TopicNotFound)
+    assert 60 <= world.loop.time() < 61
+    await producer.close()
 
 
 @pytest.mark.parametrize("topic", ["a b", "", "..", "t" * 250, "\udcff"])
-def test_name_that_no_topic_can_have_is_refused_at_once(topic):
-    async def main(world, runtime):
-        async with a_producer(runtime, max_block_ms=60_000) as producer:
-            assert isinstance(await outcome(producer.send(topic, b"lost")), InvalidArgument)
-            assert world.loop.time() < 1
-
-    in_world(main)
+async def test_name_that_no_topic_can_have_is_refused_at_once(topic, world, runtime):
+    async with a_producer(runtime, max_block_ms=60_000) as producer:
+        assert isinstance(await outcome(producer.send(topic, b"lost")), InvalidArgument)
+        assert world.loop.time() < 1
 
 
 def warnings_of(caplog):
     """What the producer has warned of, without the advice behind it."""
-    messages = [record.getMessage() for record in caplog.records if record.name == "eagleray.client.producer.sender"]
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("eagleray.client.producer.")]
     return [message.partition(" Create the topic")[0] for message in messages]
 
 
-def test_topic_that_never_came_is_warned_of_once_where_no_delivery_is_looked_at(caplog):
-    async def main(world, runtime):
-        async with a_producer(runtime, max_block_ms=1000) as producer:
-            for number in range(3):
-                await producer.send("nothing", str(number))
-            await producer.send("other", b"alone")
-            (await producer.send("nothing", b"seen")).add_done_callback(lambda _: None)
-            await settled(2000)
-
-    in_world(main)
+async def test_topic_that_never_came_is_warned_of_once_where_no_delivery_is_looked_at(caplog, runtime):
+    async with a_producer(runtime, max_block_ms=1000) as producer:
+        for number in range(3):
+            await producer.send("nothing", str(number))
+        await producer.send("other", b"alone")
+        (await producer.send("nothing", b"seen")).add_done_callback(lambda _: None)
+        await settled(2000)
     assert warnings_of(caplog) == [
         "3 records for nothing not delivered: there is no topic 'nothing' after 1000 ms.",
         "1 record for other not delivered: there is no topic 'other' after 1000 ms.",
     ]
 
 
-def test_failure_while_the_producer_closes_is_warned_of(caplog):
-    async def main(world, runtime):
-        async with a_producer(runtime, max_block_ms=1000) as producer:
-            await producer.send("nothing", b"lost")
-
-    in_world(main)
+async def test_failure_while_the_producer_closes_is_warned_of(caplog, runtime):
+    async with a_producer(runtime, max_block_ms=1000) as producer:
+        await producer.send("nothing", b"lost")
     assert warnings_of(caplog) == ["1 record for nothing not delivered: there is no topic 'nothing' after 1000 ms."]
 
 
-def test_partition_that_there_is_not_is_warned_of_once_where_no_delivery_is_looked_at(caplog):
-    async def main(world, runtime):
-        async with a_producer(runtime) as producer:
-            for number in range(3):
-                await producer.send("orders", str(number), partition=7)
-            await producer.flush()
-
-    in_world(main)
+async def test_partition_that_there_is_not_is_warned_of_once_where_no_delivery_is_looked_at(caplog, runtime):
+    async with a_producer(runtime) as producer:
+        for number in range(3):
+            await producer.send("orders", str(number), partition=7)
+        await producer.flush()
     assert warnings_of(caplog) == ["3 records for orders-7 not delivered: topic 'orders' has no partition 7; it has 3."]
 
 
-def test_records_of_a_topic_that_comes_later_keep_their_order():
-    async def main(world, runtime):
-        producer = a_producer(runtime)
-        deliveries = [await producer.send("later", str(number), partition=0) for number in range(3)]
-        world.create("later", 1)
-        deliveries += [await producer.send("later", str(number), key=b"k") for number in range(3, 6)]
-        runtime.view.update(world.image)
-        deliveries += [await producer.send("later", str(number)) for number in range(6, 9)]
-        assert [(await delivery).offset for delivery in deliveries] == list(range(9))
-        assert world.committed("later") == [b"%d" % number for number in range(9)]
-        assert not producer.sender.parking
-        assert producer.sender.buffered_bytes == producer.sender.unresolved == 0
-        await producer.close()
-
-    in_world(main)
+async def test_records_of_a_topic_that_comes_later_keep_their_order(world, runtime):
+    producer = a_producer(runtime)
+    deliveries = [await producer.send("later", str(number), partition=0) for number in range(3)]
+    world.create("later", 1)
+    deliveries += [await producer.send("later", str(number), key=b"k") for number in range(3, 6)]
+    runtime.view.update(world.image)
+    deliveries += [await producer.send("later", str(number)) for number in range(6, 9)]
+    assert [(await delivery).offset for delivery in deliveries] == list(range(9))
+    assert world.committed("later") == [b"%d" % number for number in range(9)]
+    assert not producer.sender.parking
+    assert producer.sender.buffered_bytes == producer.sender.unresolved == 0
+    await producer.close()
 
 
-def test_unknown_partition_fails_after_one_look_at_the_metadata():
-    async def main(world, runtime):
-        producer = a_producer(runtime, max_block_ms=60_000)
-        lost = await producer.send("orders", b"lost", partition=3)
-        assert "'orders' has no partition 3; it has 3" in str(await outcome(lost))
-        assert world.loop.time() < 1
-        assert len(world.asked(GetMetadata)) == 1
-        await producer.close()
-
-    in_world(main)
+async def test_unknown_partition_fails_after_one_look_at_the_metadata(world, runtime):
+    producer = a_producer(runtime, max_block_ms=60_000)
+    lost = await producer.send("orders", b"lost", partition=3)
+    assert "'orders' has no partition 3; it has 3" in str(await outcome(lost))
+    assert world.loop.time() < 1
+    assert len(world.asked(GetMetadata)) == 1
+    await producer.close()
 
 
-def test_partition_that_the_client_has_not_heard_of_is_found():
-    async def main(world, runtime):
-        producer = a_producer(runtime)
-        world.create("later", 5)
-        runtime.view.partitions["later"] = tuple(ORDERS)[:1]
-        assert (await producer.send_and_wait("later", b"x", partition=4)).partition == 4
-        await producer.close()
-
-    in_world(main)
+async def test_partition_that_the_client_has_not_heard_of_is_found(world, runtime):
+    producer = a_producer(runtime)
+    await world.create_topics({"later": 5})
+    runtime.view.partitions["later"] = tuple(ORDERS)[:1]
+    assert (await producer.send_and_wait("later", b"x", partition=4)).partition == 4
+    await producer.close()
 
 
-def test_parked_records_count_against_the_buffer():
-    async def main(world, runtime):
-        producer = a_producer(runtime, buffer_memory=1000, max_block_ms=5000)
-        parked = [await producer.send("later", bytes(200)) for _ in range(3)]
-        sending = asyncio.ensure_future(producer.send("orders", bytes(400), partition=0))
-        await settled(1000)
-        assert not sending.done()
-        world.create("later", 1)
-        assert (await (await sending)).offset == 0
-        assert [delivery.result().offset for delivery in parked] == [0, 1, 2]
-        await producer.close()
-
-    in_world(main)
+async def test_parked_records_count_against_the_buffer(world, runtime):
+    producer = a_producer(runtime, buffer_memory=1000, max_block_ms=5000)
+    parked = [await producer.send("later", bytes(200)) for _ in range(3)]
+    sending = asyncio.ensure_future(producer.send("orders", bytes(400), partition=0))
+    await settled(1000)
+    assert not sending.done()
+    world.create("later", 1)
+    assert (await (await sending)).offset == 0
+    assert [delivery.result().offset for delivery in parked] == [0, 1, 2]
+    await producer.close()
 
 
-def test_delivery_that_is_kept_does_not_keep_the_records():
-    async def main(world, runtime):
-        producer = a_producer(runtime)
-        delivery = await producer.send("orders", bytes(1000), partition=0)
-        await delivery
-        assert (len(delivery.ending.records), delivery.ending.encoded) == (0, None)
-        await producer.close()
-
-    in_world(main)
+async def test_delivery_that_is_kept_does_not_keep_the_records(runtime):
+    producer = a_producer(runtime)
+    delivery = await producer.send("orders", bytes(1000), partition=0)
+    await delivery
+    assert (len(delivery.ending.records), delivery.ending.encoded) == (0, None)
+    await producer.close()
 
 
-def test_flush_waits_for_what_is_parked():
-    async def main(world, runtime):
-        producer = a_producer(runtime, linger_ms=5000)
-        delivery = await producer.send("later", b"x")
-        world.loop.call_later(1, world.create, "later", 1)
-        await producer.flush()
-        assert delivery.result().offset == 0
-        assert 1 <= world.loop.time() < 2
-        await producer.close()
-
-    in_world(main)
+async def test_flush_waits_for_what_is_parked(world, runtime):
+    producer = a_producer(runtime, linger_ms=5000)
+    delivery = await producer.send("later", b"x")
+    world.loop.call_later(1, world.create, "later", 1)
+    await producer.flush()
+    assert delivery.result().offset == 0
+    assert 1 <= world.loop.time() < 2
+    await producer.close()
 
 
-def test_commit_waits_for_what_is_parked():
-    async def main(world, runtime):
-        producer = await a_transactional(runtime)
-        producer.begin()
-        await producer.send("later", b"x")
-        world.loop.call_later(1, world.create, "later", 1)
-        await producer.commit()
-        await settled()
-        assert world.committed("later") == [b"x"]
-        await producer.close()
-
-    in_world(main)
+async def test_commit_waits_for_what_is_parked(world, runtime):
+    producer = await a_transactional(runtime)
+    producer.begin()
+    await producer.send("later", b"x")
+    world.loop.call_later(1, world.create, "later", 1)
+    await producer.commit()
+    await settled()
+    assert world.committed("later") == [b"x"]
+    await producer.close()
 
 
-def test_commit_raises_that_a_topic_never_came():
-    async def main(world, runtime):
-        producer = await a_transactional(runtime, max_block_ms=500)
-        producer.begin()
-        good = await producer.send("orders", b"good", partition=0)
-        lost = await producer.send("nothing", b"x")
-        error = await outcome(producer.commit())
-        assert isinstance(error, TopicNotFound)
-        assert await outcome(lost) is error
-        assert (await good).offset == 0
-        assert producer.state is State.READY
-        await settled()
-        assert world.committed("orders") == []
-        await producer.close()
-
-    in_world(main)
+async def test_commit_raises_that_a_topic_never_came(world, runtime):
+    producer = await a_transactional(runtime, max_block_ms=500)
+    producer.begin()
+    good = await producer.send("orders", b"good", partition=0)
+    lost = await producer.send("nothing", b"x")
+    error = await outcome(producer.commit())
+    assert isinstance(error, TopicNotFound)
+    assert await outcome(lost) is error
+    assert (await good).offset == 0
+    assert producer.state is State.READY
+    await settled()
+    assert world.committed("orders") == []
+    await producer.close()
 
 
-def test_abort_fails_what_is_parked():
-    async def main(world, runtime):
-        producer = await a_transactional(runtime)
-        producer.begin()
-        lost = await producer.send("nothing", b"x")
-        await producer.abort()
-        assert isinstance(await outcome(lost), TransactionAborted)
-        assert producer.sender.buffered_bytes == 0
-        await producer.close()
-
-    in_world(main)
+async def test_abort_fails_what_is_parked(runtime):
+    producer = await a_transactional(runtime)
+    producer.begin()
+    lost = await producer.send("nothing", b"x")
+    await producer.abort()
+    assert isinstance(await outcome(lost), TransactionAborted)
+    assert producer.sender.buffered_bytes == 0
+    await producer.close()
 
 
-def test_partitioner_that_raises_for_a_parked_record_fails_its_delivery():
+async def test_partitioner_that_raises_for_a_parked_record_fails_its_delivery(world, runtime):
     def divide(*fields):
         raise ZeroDivisionError
 
-    async def main(world, runtime):
-        producer = a_producer(runtime, partitioner=divide)
-        lost = await producer.send("later", b"x")
-        world.create("later", 1)
-        with pytest.raises(ZeroDivisionError):
-            await lost
-        await producer.close()
-
-    in_world(main)
+    producer = a_producer(runtime, partitioner=divide)
+    lost = await producer.send("later", b"x")
+    world.create("later", 1)
+    with pytest.raises(ZeroDivisionError):
+        await lost
+    await producer.close()
 
 
 # Sends that fail
 
 
-def test_cancelled_send_fails_the_transaction():
-    async def main(world, runtime):
-        producer = await a_transactional(runtime, buffer_memory=1000)
-        producer.begin()
-        world.kill(world.image.leader_of(ORDERS[0]))
-        await producer.send("orders", bytes(900), partition=0)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(producer.send("orders", bytes(900), partition=0), 1)
-        error = await outcome(producer.commit())
-        assert isinstance(error, AbortableError)
-        assert "interrupted" in str(error)
-        await producer.close()
-
-    in_world(main)
+async def test_cancelled_send_fails_the_transaction(world, runtime):
+    producer = await a_transactional(runtime, buffer_memory=1000)
+    producer.begin()
+    world.kill(world.image.leader_of(ORDERS[0]))
+    await producer.send("orders", bytes(900), partition=0)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(producer.send("orders", bytes(900), partition=0), 1)
+    error = await outcome(producer.commit())
+    assert isinstance(error, AbortableError)
+    assert "interrupted" in str(error)
+    await producer.close()
 
 
-def test_full_buffer_fails_the_transaction():
-    async def main(world, runtime):
-        producer = await a_transactional(runtime, buffer_memory=1000, max_block_ms=100)
-        producer.begin()
-        world.kill(world.image.leader_of(ORDERS[0]))
-        await producer.send("orders", bytes(900), partition=0)
-        assert isinstance(await outcome(producer.send("orders", bytes(900), partition=0)), BufferFull)
-        assert isinstance(await outcome(producer.send_offsets({ORDERS[0]: 1}, "g")), BufferFull)
-        assert isinstance(await outcome(producer.commit()), BufferFull)
-        await producer.close()
-
-    in_world(main)
+async def test_full_buffer_fails_the_transaction(world, runtime):
+    producer = await a_transactional(runtime, buffer_memory=1000, max_block_ms=100)
+    producer.begin()
+    world.kill(world.image.leader_of(ORDERS[0]))
+    await producer.send("orders", bytes(900), partition=0)
+    assert isinstance(await outcome(producer.send("orders", bytes(900), partition=0)), BufferFull)
+    assert isinstance(await outcome(producer.send_offsets({ORDERS[0]: 1}, "g")), BufferFull)
+    assert isinstance(await outcome(producer.commit()), BufferFull)
+    await producer.close()
 
 
 def test_interrupt_of_a_thread_that_waits_for_room_fails_the_transaction(background: Background, monkeypatch):
@@ -293,7 +232,7 @@ def test_interrupt_of_a_thread_that_waits_for_room_fails_the_transaction(backgro
         background.on_loop(world.kill, leader)
         producer.send("orders", bytes(900), partition=0)
         with monkeypatch.context() as patched:
-            patched.setattr("eagleray.client.producer.sync_producer.threading.Event.wait", interrupt)
+            patched.setattr("eagleray.client.producer.blocking_send.threading.Event.wait", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 producer.send("orders", bytes(900), partition=0)
         with pytest.raises(AbortableError, match="interrupted"):
@@ -474,71 +413,62 @@ def test_branch_that_is_being_sealed_takes_no_more_records_of_other_threads(back
     assert first.result(0).offset == 0
 
 
-def test_commit_fails_where_a_send_still_waits_for_room():
-    async def main(world, runtime):
-        producer = await a_transactional(runtime, buffer_memory=1000)
-        producer.begin()
-        await producer.send("orders", bytes(900), partition=0)
-        late = asyncio.ensure_future(producer.send("orders", bytes(800), partition=0))
-        await asyncio.sleep(0)
-        error = await outcome(producer.commit())
-        assert isinstance(error, AbortableError)
-        assert "waiting for room" in str(error)
-        assert await outcome(late) is error
-        await producer.abort()
-        producer.begin()
-        await producer.send("orders", b"next", partition=0)
-        await producer.commit()
-        await settled()
-        assert world.committed("orders") == [b"next"]
-        await producer.close()
-
-    in_world(main)
+async def test_commit_fails_where_a_send_still_waits_for_room(world, runtime):
+    producer = await a_transactional(runtime, buffer_memory=1000)
+    producer.begin()
+    await producer.send("orders", bytes(900), partition=0)
+    late = asyncio.ensure_future(producer.send("orders", bytes(800), partition=0))
+    await asyncio.sleep(0)
+    error = await outcome(producer.commit())
+    assert isinstance(error, AbortableError)
+    assert "waiting for room" in str(error)
+    assert await outcome(late) is error
+    await producer.abort()
+    producer.begin()
+    await producer.send("orders", b"next", partition=0)
+    await producer.commit()
+    await settled()
+    assert world.committed("orders") == [b"next"]
+    await producer.close()
 
 
-def test_send_that_waited_for_room_neither_joins_nor_fails_the_next_transaction():
-    async def main(world, runtime):
-        producer = await a_transactional(runtime, buffer_memory=1000)
-        producer.begin()
-        leader = world.image.leader_of(ORDERS[0])
-        world.kill(leader)
-        await producer.send("orders", bytes(900), partition=0)
-        sender = producer.sender
-        waiting = sender.send("orders", bytes(800), None, 0, None, (), None)
-        await producer.abort()
-        world.start(leader)
-        producer.begin()
-        with pytest.raises(AbortableError, match="still waiting") as late:
-            sender.send_again(waiting)
-        sender.give_up(waiting, late.value)
-        await producer.send("orders", b"next", partition=0)
-        await producer.commit()
-        await settled()
-        assert world.committed("orders") == [b"next"]
-        await producer.close()
-
-    in_world(main)
+async def test_send_that_waited_for_room_neither_joins_nor_fails_the_next_transaction(world, runtime):
+    producer = await a_transactional(runtime, buffer_memory=1000)
+    producer.begin()
+    leader = world.image.leader_of(ORDERS[0])
+    world.kill(leader)
+    await producer.send("orders", bytes(900), partition=0)
+    sender = producer.sender
+    waiting = sender.send("orders", bytes(800), None, 0, None, (), None)
+    await producer.abort()
+    world.start(leader)
+    producer.begin()
+    with pytest.raises(AbortableError, match="still waiting") as late:
+        sender.send_again(waiting)
+    sender.give_up(waiting, late.value)
+    await producer.send("orders", b"next", partition=0)
+    await producer.commit()
+    await settled()
+    assert world.committed("orders") == [b"next"]
+    await producer.close()
 
 
 @pytest.mark.parametrize("is_prepared", [False, True])
-def test_branch_cannot_be_sealed_where_a_send_still_waits_for_room(is_prepared: bool):
-    async def main(world, runtime):
-        cluster = AsyncCluster(runtime)
-        transaction = await cluster.begin("job-7", tag="batch-12")
-        writer = await cluster.join(transaction.branch(), buffer_memory=1000)
-        await writer.send("orders", bytes(900), partition=0)
-        send = writer.send_prepared(ORDERS[0], a_prepared_batch(bytes(800))) if is_prepared else None
-        late = asyncio.ensure_future(send or writer.send("orders", bytes(800), partition=0))
-        await asyncio.sleep(0)
-        error = await outcome(writer.seal())
-        assert isinstance(error, AbortableError)
-        assert "waiting for room" in str(error)
-        assert await outcome(late) is error
-        assert await outcome(writer.seal()) is error
-        await writer.close()
-        await transaction.abort()
-
-    in_world(main)
+async def test_branch_cannot_be_sealed_where_a_send_still_waits_for_room(is_prepared: bool, runtime):
+    cluster = AsyncCluster(runtime)
+    transaction = await cluster.begin("job-7", tag="batch-12")
+    writer = await cluster.join(transaction.branch(), buffer_memory=1000)
+    await writer.send("orders", bytes(900), partition=0)
+    send = writer.send_prepared(ORDERS[0], a_prepared_batch(bytes(800))) if is_prepared else None
+    late = asyncio.ensure_future(send or writer.send("orders", bytes(800), partition=0))
+    await asyncio.sleep(0)
+    error = await outcome(writer.seal())
+    assert isinstance(error, AbortableError)
+    assert "waiting for room" in str(error)
+    assert await outcome(late) is error
+    assert await outcome(writer.seal()) is error
+    await writer.close()
+    await transaction.abort()
 
 
 def wait_for_room(producer, waiting: concurrent.futures.Future) -> None:
@@ -580,7 +510,8 @@ def test_thread_that_wakes_in_the_next_transaction_sends_nothing_into_it(backgro
         background.on_loop(world.kill, leader)
         producer.send("orders", bytes(900), partition=0)
         with monkeypatch.context() as patched:
-            patched.setattr("eagleray.client.producer.sync_producer.threading.Event", Oversleeping)
+            # In this module alone: the pool's thread would oversleep its own start.
+            patched.setattr("eagleray.client.producer.blocking_send.threading", SimpleNamespace(Event=Oversleeping))
             late = pool.submit(producer.send, "orders", bytes(800), partition=0)
             wait_for_room(producer, late)
         producer.abort()
@@ -701,17 +632,14 @@ def test_delivery_of_a_blocking_producer_can_be_awaited_on_another_loop(backgrou
         assert asyncio.run(main(producer.send("orders", b"x", partition=0))) == 0
 
 
-def test_delivery_on_the_loop_does_not_block_it():
-    async def main(world, runtime):
-        producer = a_producer(runtime)
-        delivery = await producer.send("orders", b"x", partition=0)
-        assert delivery.exception() is None
-        with pytest.raises(asyncio.InvalidStateError):
-            delivery.result()
-        assert (await delivery).offset == 0
-        await producer.close()
-
-    in_world(main)
+async def test_delivery_on_the_loop_does_not_block_it(runtime):
+    producer = a_producer(runtime)
+    delivery = await producer.send("orders", b"x", partition=0)
+    assert delivery.exception() is None
+    with pytest.raises(asyncio.InvalidStateError):
+        delivery.result()
+    assert (await delivery).offset == 0
+    await producer.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

@@ -6,12 +6,10 @@ import gc
 import os
 import pickle
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from eagleray.broker.partitions.events import Produce
-from eagleray.client.cluster import AsyncCluster
 from eagleray.client.errors import (
     BufferFull,
     ClientClosed,
@@ -22,40 +20,13 @@ from eagleray.client.errors import (
     ReplicasRefused,
     TopicNotFound,
 )
-from eagleray.client.loop_thread import LoopThread
 from eagleray.client.producer.sync_producer import Producer
 from eagleray.client.sync_cluster import SyncCluster
+from tests.support.background import Background
 from tests.support.client_helpers import ORDERS
-from tests.support.client_world import ClientWorld, Fate
+from tests.support.lanes_in_memory import Fate
 
 WAIT_SECONDS = 20
-
-
-class Background:
-    """A world on the loop of a cluster for threads."""
-
-    def __init__(self) -> None:
-        self.thread = LoopThread()
-        self.cluster = SyncCluster(self.thread, self.thread.run(self._make()))
-
-    async def _make(self) -> AsyncCluster:
-        self.world = ClientWorld()
-        return AsyncCluster(self.world.runtime())
-
-    def on_loop(self, act, *fields):
-        async def call():
-            return act(*fields)
-
-        return self.thread.run(call())
-
-
-@pytest.fixture
-def background() -> Iterator[Background]:
-    background = Background()
-    yield background
-    if not background.thread._is_closed:
-        background.on_loop(background.world.close)
-        background.cluster.close()
 
 
 def send_and_fail(producer: Producer) -> None:
@@ -135,7 +106,7 @@ def test_flush_waits_for_a_record_that_waits_for_its_topic(background: Backgroun
         assert future.result(0).offset == 0
 
 
-def test_what_is_wrong_with_a_record_is_raised_and_what_becomes_of_it_is_in_its_delivery(background: Background):
+def test_wrong_record_raises_and_the_outcome_of_a_good_one_is_in_its_delivery(background: Background):
     with background.cluster.producer(max_request_size=1000, max_block_ms=50) as producer:
         with pytest.raises(MessageTooLarge):
             producer.send("orders", bytes(2000))

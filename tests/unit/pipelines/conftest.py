@@ -7,6 +7,5 @@ from tests.support.pipelines_world import Here
 
 @pytest.fixture
 def here():
-    here = Here()
-    yield here
-    here.close()
+    with Here() as here:
+        yield here

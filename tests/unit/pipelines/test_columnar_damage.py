@@ -134,15 +134,23 @@ BAD = {
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", GOOD)
-def test_what_is_unusual_is_read(name, place):
+def test_unusual_records_are_read(name, place):
     batches = PLACES[place](GOOD[name])
     assert plainly(batches) is not None
     assert by_columns(batches) == plainly(batches)
 
 
+@pytest.mark.parametrize("others", [0, 30])
+def test_batch_that_claims_two_billion_records_is_refused(others):
+    count = 2**31 - 1
+    claim = forge(bytes(8), record_count=count, last_offset_delta=count - 1)
+    with pytest.raises(InvalidRecord, match=f"{count} records do not fit"):
+        decode([forge(SOUND)] * others + [claim], EVERYTHING)
+
+
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_refused(name, place):
+def test_damaged_records_are_refused(name, place):
     batches = PLACES[place](BAD[name])
     assert plainly(batches) is None
     assert by_columns(batches) is None

@@ -115,7 +115,7 @@ def test_very_many_headers(records_with_headers):
     ]
 
 
-def test_headers_that_nobody_asked_for_are_still_checked():
+def test_headers_that_were_not_asked_for_are_still_checked():
     damaged = bytearray(build_batch([NewRecord(b"v", headers=(("name", b"x"),))]))
     damaged[-2] = 0x20
     view = memoryview(bytes(damaged))
@@ -129,7 +129,7 @@ def test_times_beyond_microseconds_are_null():
     assert decoded["timestamp"].view(pa.int64()).to_pylist() == [None, None, -1000, NOW_MS * 1000]
 
 
-def test_what_is_wrong_is_told_by_the_decoder_of_single_records():
+def test_damage_is_described_by_the_decoder_of_single_records():
     good, bad = batches_of(10, 10)
     cut = RecordBatch(bad.view[:-5], bad.header)
     with pytest.raises(InvalidRecord, match="the block of records ends inside record 9"):

@@ -72,7 +72,7 @@ def test_disorder_is_there_and_bounded(placed):
     assert 0 < max(behind) < DISORDER_MS
 
 
-def test_what_was_paid_and_kept_is_the_whole_order_or_nothing(placed, paid):
+def test_kept_payments_are_the_whole_order_or_nothing(placed, paid):
     kept, attempts = Counter(), Counter()
     for payment in paid:
         attempts[payment["order_id"]] += 1

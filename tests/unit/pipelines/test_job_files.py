@@ -95,7 +95,7 @@ def test_smallest_job_copies_what_is_there():
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("content", "refusal"),
     [
         ([], "a job is a table with at least name, checkpoint, source and sink"),
         ({}, "missing required field `name`"),
@@ -130,13 +130,13 @@ def test_smallest_job_copies_what_is_there():
         (changed("", directory="/tmp"), "unknown name 'directory'"),
     ],
 )
-def test_what_is_wrong_is_said(content, complaint):
-    with pytest.raises(InvalidJob, match=complaint):
+def test_wrong_job_file_is_refused_with_its_reason(content, refusal):
+    with pytest.raises(InvalidJob, match=refusal):
         parse_job(content)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "complaint"),
+    ("name", "text", "refusal"),
     [
         ("job.toml", "name = \n", r"job.toml: this is not TOML: .*\(at line 1, column 8\)"),
         ("job.yaml", "name: [", "job.yaml: this is not YAML: "),
@@ -144,8 +144,8 @@ def test_what_is_wrong_is_said(content, complaint):
         ("job.json", "{}", "expected a name that ends in .toml, .yaml, .yml"),
     ],
 )
-def test_complaint_names_the_file(tmp_path, name, text, complaint):
-    with pytest.raises(InvalidJob, match=complaint):
+def test_refusal_names_the_file(tmp_path, name, text, refusal):
+    with pytest.raises(InvalidJob, match=refusal):
         read_job(written(tmp_path, text, name))
 
 
@@ -161,10 +161,10 @@ def test_file_that_is_no_text_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "refusal"),
     [({"name": ""}, "no name"), ({"checkpoint": ""}, "no checkpoint"), ({"trigger": "soon"}, "trigger is 'soon'")],
 )
-def test_pipelines_made_in_python_are_held_to_the_same(changes, complaint):
+def test_pipelines_made_in_python_are_held_to_the_same(changes, refusal):
     whole = {"name": "copy", "source": Source(topics=("a",)), "sink": Sink(topic="b"), "checkpoint": "here"}
-    with pytest.raises(InvalidJob, match=complaint):
+    with pytest.raises(InvalidJob, match=refusal):
         Pipeline(**whole | changes)

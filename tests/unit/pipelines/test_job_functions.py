@@ -35,7 +35,7 @@ def test_function_beside_the_job_file_travels_with_its_module(directory):
 
 
 @pytest.mark.parametrize(
-    ("name", "complaint"),
+    ("name", "refusal"),
     [
         ("shop_jbs:only_large", "there is no module 'shop_jbs' for the transform; it has to be beside the job file in"),
         ("shop_jobs:only_lrge", "has no function 'only_lrge'; did you mean 'only_large'?"),
@@ -43,6 +43,6 @@ def test_function_beside_the_job_file_travels_with_its_module(directory):
         ("needy_jobs:any", "needs 'package_that_is_not_there', which is not installed"),
     ],
 )
-def test_what_cannot_be_found_is_said(directory, name, complaint):
-    with pytest.raises(InvalidJob, match=complaint):
+def test_missing_function_is_named(directory, name, refusal):
+    with pytest.raises(InvalidJob, match=refusal):
         load_function(name, directory)

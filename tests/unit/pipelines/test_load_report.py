@@ -45,7 +45,7 @@ def test_driver_without_a_transaction_has_figures():
 
 
 @pytest.mark.parametrize("driven", [[STEADY, JOB], [STEADY], [JOB], [Driven(name="none", kind="ray", samples=[])]])
-def test_plots_are_drawn_whoever_drove(tmp_path, driven):
+def test_plots_are_drawn_whichever_drivers_took_part(tmp_path, driven):
     kinds = sorted({each.kind for each in driven})
     report = LoadReport(
         plan=LoadPlan(topic="load", seconds=10),
@@ -61,7 +61,7 @@ def test_plots_are_drawn_whoever_drove(tmp_path, driven):
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "refusal"),
     [
         ({"spark_rows": 0, "ray_tasks": 0}, "nothing would drive the broker"),
         ({"seconds": 0}, "seconds of the load test is 0; expected more than 0"),
@@ -69,6 +69,6 @@ def test_plots_are_drawn_whoever_drove(tmp_path, driven):
         ({"rate": -5}, "rate of the load test is -5; expected 0 or more"),
     ],
 )
-def test_plan_that_makes_no_sense_is_refused(changes, complaint):
-    with pytest.raises(InvalidJob, match=complaint):
+def test_plan_that_makes_no_sense_is_refused(changes, refusal):
+    with pytest.raises(InvalidJob, match=refusal):
         LoadPlan(topic="load", **changes)

@@ -41,7 +41,7 @@ def test_a_checkpoint_is_read_back():
         object(),
     ],
 )
-def test_what_no_checkpoint_of_ours_has(checkpoint: object):
+def test_offsets_that_no_checkpoint_of_ours_has_are_refused(checkpoint: object):
     with pytest.raises(CheckpointError, match=r"checkpoint's offset is .*Expected is .*checkpointLocation"):
         from_checkpoint(checkpoint)
 

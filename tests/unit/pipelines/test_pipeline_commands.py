@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from eagleray.actors import ray_probe
+from eagleray.actors.cluster import ray_probe
 from eagleray.cli.errors import UsageError
 from eagleray.client.errors import NotConnected
 from eagleray.pipelines import jobs, session
@@ -81,7 +81,7 @@ def test_examples_are_listed():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "refusal"),
     [
         (("example", "reveneu"), "there is no example 'reveneu'; did you mean 'revenue'?"),
         (("example", "revenue"), "there is no Eagleray cluster that was started on this machine"),
@@ -91,12 +91,12 @@ def test_examples_are_listed():
         (("loadtest", "--spark-rows", "0", "--ray-tasks", "0"), "nothing would drive the broker"),
     ],
 )
-def test_impossible_command_is_refused_in_one_line(tmp_path, monkeypatch, arguments, complaint):
+def test_impossible_command_is_refused_in_one_line(tmp_path, monkeypatch, arguments, refusal):
     monkeypatch.chdir(tmp_path)
     result = invoke("pipeline", *arguments)
     assert result.exit_code == 1
     assert result.stderr.startswith("error: ")
-    assert complaint in result.stderr
+    assert refusal in result.stderr
     assert result.stderr.count("\n") == 1
 
 
@@ -163,7 +163,7 @@ def test_check_without_any_cluster_says_that_topics_were_not_checked(job):
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "refusal"),
     [
         (("--address", "nonsense"), "expected HOST:PORT"),
         (("--address", "127.0.0.1:1"), "no Ray cluster answers at 127.0.0.1:1"),
@@ -172,8 +172,8 @@ def test_check_without_any_cluster_says_that_topics_were_not_checked(job):
     ],
 )
 @pytest.mark.usefixtures("plans")
-def test_check_fails_where_the_cluster_that_was_named_is_not_there(job, options, complaint):
-    assert complaint in fail("pipeline", "run", job, "--check", *options)
+def test_check_fails_where_the_cluster_that_was_named_is_not_there(job, options, refusal):
+    assert refusal in fail("pipeline", "run", job, "--check", *options)
 
 
 @pytest.mark.usefixtures("plans")

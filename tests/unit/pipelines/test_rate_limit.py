@@ -32,7 +32,7 @@ def of(*numbers: int) -> dict[TopicPartition, int]:
         (of(0), of(2**63 - 1), 2**62, of(2**62)),
     ],
 )
-def test_where_a_batch_ends(start, latest, limit, end):
+def test_batch_ends_at_its_limit(start, latest, limit, end):
     assert next_offsets(start, latest, limit) == end
 
 

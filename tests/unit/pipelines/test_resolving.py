@@ -23,7 +23,7 @@ BOUNDS = {FIRST: Bounds(10, 50), SECOND: Bounds(0, 7)}
 RESOLVERS = [resolve_start, resolve_end]
 
 
-def test_what_to_look_up():
+def test_positions_name_the_offsets_to_look_up():
     assert timestamps_to_look_up(GlobalTimestamp(99), BOUNDS) == {FIRST: 99, SECOND: 99}
     assert timestamps_to_look_up(PartitionTimestamps({FIRST: 1, SECOND: 2}), BOUNDS) == {FIRST: 1, SECOND: 2}
     for position in (Earliest(), Latest(), SpecificOffsets({FIRST: 1, SECOND: 2})):

@@ -6,16 +6,16 @@ import pytest
 from pyspark.core import context
 
 from eagleray import cluster_records
-from eagleray.actors import ray_probe
-from eagleray.actors.cluster_credentials import ClusterCredentials
-from eagleray.broker.controller.image import MetadataImage
+from eagleray.actors.cluster import ray_probe
+from eagleray.actors.process.cluster_credentials import ClusterCredentials
+from eagleray.broker.metadata.image import MetadataImage
 from eagleray.client.errors import ClusterNotFound, RefusedError
 from eagleray.connecting import join_ray_of
 from eagleray.pipelines import session
 from eagleray.pipelines.spark_log import driver_output_to
 
 
-class Joined(Exception):
+class FanOut(Exception):
     """Stands for what follows when Ray has been joined."""
 
 
@@ -24,7 +24,7 @@ def home(monkeypatch, tmp_path):
     """A machine on which two clusters were started, and whose Ray cannot be joined."""
 
     def join(location):
-        raise Joined(location.address)
+        raise FanOut(location.address)
 
     monkeypatch.setenv("EAGLERAY_HOME", str(tmp_path))
     for key in ("EAGLERAY_ADDRESS", "RAY_ADDRESS"):
@@ -46,7 +46,7 @@ def note(name, address):
 
 
 def joined(**options):
-    with pytest.raises(Joined) as raised:
+    with pytest.raises(FanOut) as raised:
         session.spark_session(**options).__enter__()
     return str(raised.value)
 

@@ -23,6 +23,7 @@ def test_defaults():
         compression="none",
         batch_bytes=256 * 1024,
         exactly_once=True,
+        fail_on_checkpoint_mismatch=True,
         checkpoint_location=None,
         group=None,
         transactional_id_prefix="spark",
@@ -81,7 +82,7 @@ def test_an_unknown_codec():
         batch(compression="brotli")
 
 
-def test_what_spark_adds_is_kept():
+def test_options_that_spark_adds_are_kept():
     assert streaming(checkpointLocation="/tmp/c", path="x").checkpoint_location == "/tmp/c"
 
 
@@ -124,3 +125,10 @@ def test_options_that_are_none(name: str, said: str):
 def test_names_are_not_empty(name: str):
     with pytest.raises(OptionError, match=f"^{name} is '', but has to be a text that is not empty"):
         batch(**{name: ""})
+
+
+def test_series_begins_anew_only_in_streams_that_are_exactly_once_and_follow_their_checkpoint():
+    follows = {"failOnCheckpointMismatch": "false"}
+    assert streaming(**follows).begins_anew
+    assert not streaming().begins_anew
+    assert not streaming(exactlyOnce="false", **follows).begins_anew

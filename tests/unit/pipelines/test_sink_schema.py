@@ -52,7 +52,7 @@ def test_all_columns():
     )
 
 
-def test_what_may_be_null_does_not_matter():
+def test_nullability_does_not_matter():
     header = StructType([StructField("key", StringType(), nullable=False), StructField("value", BinaryType())])
     schema = StructType(
         [

@@ -63,7 +63,7 @@ def test_an_error_has_the_documented_spelling():
 
 
 @pytest.mark.parametrize("name", ["checkpointLocation", "path", "paths", "queryName"])
-def test_what_spark_adds_is_let_through(name: str):
+def test_options_that_spark_adds_are_let_through(name: str):
     assert SourceOptions.parse({"subscribe": "orders", name: "anything"}, streaming=True) == streaming()
 
 
@@ -204,7 +204,7 @@ def test_an_end_before_its_start(options: dict[str, str], said: str):
         batch(**options)
 
 
-def test_places_that_nobody_knows_yet_are_not_compared():
+def test_unknown_positions_are_not_compared():
     batch(startingOffsets='{"orders":{"0":2,"1":-2}}', endingOffsets='{"orders":{"0":-1,"1":0}}')
 
 

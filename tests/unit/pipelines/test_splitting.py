@@ -49,7 +49,7 @@ def test_the_maximum_is_applied_before_the_minimum():
     assert pieces(result) == [(0, 0, 2), (0, 2, 5), (0, 5, 7), (0, 7, 10), (1, 0, 2)]
 
 
-def test_what_the_maximum_has_cut_counts_as_cut():
+def test_range_that_the_maximum_has_cut_counts_as_cut():
     # Pieces of the first are 3 or 4 large already, so the second has the largest.
     result = split(ranges((0, 10), (0, 4)), min_partitions=5, max_records_per_partition=4)
     assert pieces(result) == [(0, 0, 3), (0, 3, 6), (0, 6, 10), (1, 0, 2), (1, 2, 4)]

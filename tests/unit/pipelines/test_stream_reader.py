@@ -70,7 +70,7 @@ def test_a_stream_that_begins_at_the_end_keeps_that_place_before_it_reads(here):
     assert read(stream, initial, end) == ["first"]
 
 
-def test_what_came_after_available_now_began_is_left(here):
+def test_records_after_available_now_began_are_left(here):
     send(here, "a")
     stream = reader(here)
     stream.prepareForTriggerAvailableNow()

@@ -38,7 +38,7 @@ def test_chosen_partitions(selection: Selection, chosen: list[TopicPartition]):
         (Assign((ORDERS[1], TopicPartition("orders", 2), TopicPartition("refunds", 0))), ["orders-2", "refunds-0"]),
     ],
 )
-def test_what_is_missing(selection: Selection, missing: list[str]):
+def test_missing_topics_are_named(selection: Selection, missing: list[str]):
     assert selection.missing(TOPICS) == missing
 
 

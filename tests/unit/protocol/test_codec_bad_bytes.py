@@ -14,7 +14,6 @@ from eagleray.protocol.codec import (
     decode_response,
     encode_message,
     encode_request,
-    interpreter,
 )
 from eagleray.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from eagleray.protocol.messages.annotations import Message
@@ -26,6 +25,7 @@ from eagleray.protocol.messages.produce import ProduceRequest
 from eagleray.protocol.messages.sync_group import SyncGroupResponse
 from tests.support.message_samples import samples
 from tests.support.messages import MESSAGES, name_of
+from tests.unit.protocol import interpreter
 
 END_TXN_TAIL = pack(">qh?", 7, 1, True)
 LONGEST = b"\xff\xff\xff\xff\x0f"

@@ -14,7 +14,6 @@ from eagleray.protocol.codec import (
     encode_message,
     encode_request,
     encode_response,
-    interpreter,
     source,
     standalone,
 )
@@ -22,6 +21,7 @@ from eagleray.protocol.codec.primitives import encode_compact, encode_uvarint, r
 from eagleray.protocol.codec.source import Source
 from eagleray.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eagleray.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from tests.unit.protocol import interpreter
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from eagleray.protocol.codec import (
     encode_response,
     encode_response_buffers,
     encode_versioned,
-    interpreter,
 )
 from eagleray.protocol.codec.primitives import LARGE_RECORDS_BYTES
 from eagleray.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -36,6 +35,7 @@ from eagleray.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from eagleray.protocol.messages.offset_fetch import OffsetFetchRequest
 from eagleray.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eagleray.protocol.messages.transaction_log import TransactionLogValue
+from tests.unit.protocol import interpreter
 
 # A message, a version that cannot carry it, and what the error says, where the words are ours.
 UNENCODABLE: dict[str, tuple[Message, int, str | None]] = {
@@ -82,7 +82,7 @@ UNENCODABLE: dict[str, tuple[Message, int, str | None]] = {
 
 
 @pytest.mark.parametrize("case", UNENCODABLE)
-def test_what_a_version_cannot_carry_is_refused(case: str):
+def test_field_that_a_version_cannot_carry_is_refused(case: str):
     message, version, reason = UNENCODABLE[case]
     with pytest.raises(UnencodableMessage, match=reason) as caught:
         encode_message(message, version)
@@ -91,7 +91,7 @@ def test_what_a_version_cannot_carry_is_refused(case: str):
         interpreter.encode(message, version)
 
 
-def test_what_may_be_ignored_is_dropped():
+def test_ignorable_field_is_dropped():
     response = EndTxnResponse(error_code=3, producer_id=7, producer_epoch=1)
     assert decode_message(EndTxnResponse, 5, encode_message(response, 5)) == response
     assert encode_message(response, 4) == encode_message(EndTxnResponse(error_code=3), 4)

@@ -47,7 +47,7 @@ class Outer(WireStruct, frozen=True):
     inners: Annotated[tuple[Inner, ...], Since(1)] = ()
 
 
-def test_what_annotations_say():
+def test_annotations_give_the_layout():
     fields = {field.name: field for field in fields_of(Outer)}
     assert list(fields) == list(Outer.__struct_fields__)
     assert fields["plain"] == FieldSchema("plain", FieldType("int16"), 0)

@@ -29,7 +29,7 @@ def test_a_whole_frame_is_a_view_of_what_was_received():
     assert two.obj is received
 
 
-def test_what_is_exactly_one_frame_is_known_without_being_fed():
+def test_exactly_one_frame_is_known_without_being_fed():
     reader = FrameReader(max_frame_bytes=10)
     assert reader.is_one_frame(stream_of(b"one"))
     assert reader.is_one_frame(stream_of(b""))

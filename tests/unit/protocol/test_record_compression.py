@@ -30,7 +30,7 @@ SAMPLES = {
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES.keys())
 @pytest.mark.parametrize("codec", CompressionType)
-def test_what_was_packed_is_unpacked(codec, sample):
+def test_packed_records_are_unpacked(codec, sample):
     assert decompress(codec, compress(codec, sample)) == sample
     assert decompress(codec, memoryview(compress(codec, sample))) == sample
 

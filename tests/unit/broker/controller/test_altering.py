@@ -8,11 +8,11 @@ from eagleray.broker.controller.events import (
     DeleteTopics,
     DescribeConfigs,
     GrowTopic,
-    PlannedNode,
     StartNodes,
     StopNodes,
 )
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.nodes import PlannedNode
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import SMALL, planned_driver
 
@@ -32,7 +32,7 @@ def test_a_deleted_topic_is_gone_and_its_name_free():
     assert driver.create("orders").topic_id != old.topic_id
 
 
-def test_what_exists_is_deleted_beside_what_does_not():
+def test_existing_topic_is_deleted_beside_an_unknown_one():
     driver = planned_driver()
     driver.create("orders")
     answer = driver.ask(DeleteTopics, ("nothing", "orders"))
@@ -118,6 +118,17 @@ def test_a_topic_that_does_not_exist_cannot_grow():
     assert result.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_topic_does_not_grow_beyond_what_a_cluster_may_have():
+    driver = planned_driver(msgspec.structs.replace(SMALL, max_partitions_per_cluster=5))
+    driver.create("orders", 2)
+    driver.create("payments", 2)
+    (refused,) = driver.ask(GrowTopic, "orders", 4).results
+    assert refused.error_code is ErrorCode.POLICY_VIOLATION
+    assert "max.partitions.per.cluster" in refused.message
+    (grown,) = driver.ask(GrowTopic, "orders", 3).results
+    assert grown.error_code is ErrorCode.NONE
+
+
 def test_growth_that_is_only_validated_changes_nothing():
     driver = planned_driver()
     driver.create("orders", 1)
@@ -143,7 +154,7 @@ def test_growth_keeps_to_the_limits():
         assert result.error_code is ErrorCode.POLICY_VIOLATION
 
 
-def test_new_partitions_are_put_where_somebody_wants_them():
+def test_new_partitions_are_put_where_the_client_wants_them():
     driver = planned_driver()
     driver.create("orders", 1)
     (result,) = driver.ask(GrowTopic, "orders", 3, assignments=((3,), (3,))).results
@@ -266,7 +277,7 @@ def test_lists_are_added_to_and_taken_from():
 
 
 @pytest.mark.parametrize("key", ["retention.ms", "nonsense"])
-def test_what_is_no_list_cannot_be_added_to(key):
+def test_setting_that_is_no_list_cannot_be_added_to(key):
     driver = planned_driver()
     driver.create("orders")
     for lists in ({"added": {key: "1"}}, {"removed": {key: "1"}}):

@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from eagleray.broker.controller.events import CreateTopics, NewTopic, PlannedNode, StartNodes
-from eagleray.broker.controller.topics import NO_TOPIC_ID
+from eagleray.broker.controller.events import CreateTopics, DeleteTopics, NewTopic, StartNodes
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.nodes import PlannedNode
+from eagleray.broker.metadata.topics import NO_TOPIC_ID
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import PLAN, SMALL, ControllerDriver, planned_driver
 
@@ -153,7 +154,7 @@ def test_partitions_go_round_the_leaders_and_begin_where_there_are_fewest():
     assert leaders(driver, "b") == [3, 4, 2]
 
 
-def test_what_one_request_has_placed_counts_for_its_next_topic():
+def test_replicas_that_a_request_has_placed_count_for_its_next_topic():
     driver = planned_driver()
     driver.ask(CreateTopics, (NewTopic("a"), NewTopic("b"), NewTopic("c")))
     assert [leaders(driver, name) for name in "abc"] == [[2], [3], [2]]
@@ -205,7 +206,7 @@ def test_partitions_are_put_where_their_creator_wants_them():
     assert leaders(driver, "orders") == [3, 3, 2]
 
 
-def test_partitions_that_somebody_has_put_count_for_those_placed_later():
+def test_partitions_that_a_client_has_placed_count_for_those_placed_later():
     driver = planned_driver()
     assigned(driver, (2,), (2,))
     driver.create("payments", 1)
@@ -226,5 +227,40 @@ def test_dedicated_partitions_cannot_be_put_anywhere():
     assert result.error_code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_who_chooses_the_places_names_no_numbers():
+def test_request_that_chooses_the_places_names_no_numbers():
     assert assigned(planned_driver(), (2,), partitions=1).error_code is ErrorCode.INVALID_REQUEST
+
+
+def test_topics_beyond_what_a_cluster_may_have_are_refused_each_on_its_own():
+    driver = planned_driver(msgspec.structs.replace(SMALL, max_topics_per_cluster=3))
+    driver.create("a")
+    answer = driver.ask(CreateTopics, (NewTopic("b"), NewTopic("a"), NewTopic("c"), NewTopic("d")))
+    codes = {result.name: result.error_code for result in answer.results}
+    assert codes == {
+        "b": ErrorCode.NONE,
+        "a": ErrorCode.TOPIC_ALREADY_EXISTS,
+        "c": ErrorCode.NONE,
+        "d": ErrorCode.POLICY_VIOLATION,
+    }
+    refused = driver.create("e")
+    assert "expected at most 3, by max.topics.per.cluster" in refused.message
+    driver.ask(DeleteTopics, ("a",))
+    assert driver.create("e").error_code is ErrorCode.NONE, "one that is deleted makes room"
+
+
+def test_partitions_beyond_what_a_cluster_may_have_are_refused():
+    driver = planned_driver(msgspec.structs.replace(SMALL, max_partitions_per_cluster=5))
+    answer = driver.ask(CreateTopics, (NewTopic("a", 4), NewTopic("b", 2), NewTopic("c", 1)))
+    codes = [result.error_code for result in answer.results]
+    assert codes == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.NONE]
+    refused = driver.create("d", 1)
+    assert refused.error_code is ErrorCode.POLICY_VIOLATION
+    assert "has 5; expected at most 5 in all, by max.partitions.per.cluster" in refused.message
+
+
+def test_cluster_that_has_more_than_it_may_keeps_all_of_it():
+    driver = planned_driver()
+    driver.create("a", 4)
+    driver.restart(msgspec.structs.replace(SMALL, max_topics_per_cluster=1, max_partitions_per_cluster=1))
+    assert len(driver.image.topics["a"].partitions) == 4
+    assert driver.create("b").error_code is ErrorCode.POLICY_VIOLATION

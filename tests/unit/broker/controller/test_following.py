@@ -2,11 +2,11 @@
 
 import msgspec
 
-from eagleray.broker.controller.changes import TopicCreated
 from eagleray.broker.controller.events import CreateTopics, FollowMetadata, GetMetadata, NewTopic
-from eagleray.broker.controller.image import EMPTY_IMAGE
-from eagleray.broker.controller.metadata import answer_metadata, follow
+from eagleray.broker.controller.metadata_queries import answer_metadata, follow
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.changes import TopicCreated
+from eagleray.broker.metadata.image import EMPTY_IMAGE
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import SMALL, planned_driver
 
@@ -45,7 +45,7 @@ def test_a_follower_hears_of_a_change_only_when_the_log_has_it():
     driver.holds_appends = True
     driver.send(CreateTopics, (NewTopic("orders"),))
     assert request_id not in driver.answers
-    driver.log_held()
+    driver.commit_held()
     assert request_id in driver.answers
 
 
@@ -63,12 +63,12 @@ def test_a_wait_ends_with_no_news_when_its_time_is_over():
     assert later not in driver.answers
 
 
-def test_who_does_not_want_to_wait_is_answered_at_once():
+def test_follower_that_does_not_wait_is_answered_at_once():
     driver = planned_driver()
     assert driver.ask(FollowMetadata, driver.image.version, 0).changes == ()
 
 
-def test_nobody_waits_longer_than_the_controller_allows():
+def test_followers_wait_no_longer_than_the_controller_allows():
     driver = planned_driver(msgspec.structs.replace(SMALL, metadata_max_wait_ms=50))
     request_id = driver.send(FollowMetadata, driver.image.version, 10**9)
     driver.tick(50)
@@ -95,15 +95,14 @@ def test_after_a_restart_who_is_behind_gets_the_whole_image_and_who_is_not_waits
     assert driver.ask(FollowMetadata, version, 1000) is None
 
 
-def test_a_follower_that_is_ahead_of_a_log_that_lost_its_end_gets_the_whole_image():
+def test_a_follower_that_is_ahead_of_a_log_that_lost_its_end_is_refused_and_never_waits():
     driver = planned_driver()
     driver.create("a")
     ahead = driver.image
     driver.batches.pop()
     driver.restart()
     answer = driver.ask(FollowMetadata, ahead.version, 1000)
-    assert (answer.version, answer.image) == (driver.image.version, driver.image)
-    assert follow(ahead, answer) == driver.image
+    assert (answer.error_code, answer.image, answer.changes) == (ErrorCode.STALE_CONTROLLER_EPOCH, None, ())
 
 
 # Metadata for clients

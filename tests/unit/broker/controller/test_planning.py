@@ -3,9 +3,9 @@
 import pytest
 
 from eagleray.broker.controller.config import ControllerConfig
-from eagleray.broker.controller.events import PlannedNode
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log.config import InvalidConfig
+from eagleray.broker.metadata.nodes import PlannedNode
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import PLAN, ControllerDriver, planned_driver
 

@@ -1,11 +1,12 @@
-"""Nodes that come, and come back: each life of a node leads at epochs that no life before it had."""
+"""Nodes that come, and come back: each incarnation of a node leads at epochs that no incarnation before it had."""
 
 import msgspec
 import pytest
 
-from eagleray.broker.controller.events import PlannedNode, RegisterNode
-from eagleray.broker.controller.losses import EVERYTHING, Loss
+from eagleray.broker.controller.events import RegisterNode
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.losses import EVERYTHING, Loss
+from eagleray.broker.metadata.nodes import PlannedNode
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import PLAN, ControllerDriver, plan_of, planned_driver, registration
@@ -83,7 +84,7 @@ def test_a_restarted_coordinator_has_new_coordinator_epochs():
     assert {partition.leader_epoch for partition in driver.image.topics["__transaction_state"].partitions} == {2}
 
 
-# Lives
+# Incarnations
 
 
 def test_a_life_that_another_has_replaced_is_told_which_one_it_has_to_come_after():
@@ -101,13 +102,12 @@ def test_a_life_whose_session_has_ended_is_over_before_the_log_knows_and_after()
     driver.register(LEADER, 7)
     driver.holds_appends = True
     driver.tick(SESSION_MS)
-    driver.lose_held()
+    request_id = driver.send(RegisterNode, registration(LEADER, 7))
     assert 2 in driver.image.nodes
-    answer = driver.register(LEADER, 7)
-    assert (answer.error_code, answer.known_incarnation) == (ErrorCode.STALE_BROKER_EPOCH, 7)
-    driver.tick(0)
-    driver.log_held()
+    driver.commit_held()
     assert 2 not in driver.image.nodes
+    answer = driver.answers[request_id]
+    assert (answer.error_code, answer.known_incarnation) == (ErrorCode.STALE_BROKER_EPOCH, 7)
     assert driver.register(LEADER, 7).known_incarnation == 7
     driver.restart()
     assert driver.register(LEADER, 7).known_incarnation == 7
@@ -136,7 +136,7 @@ def test_a_node_that_leaves_the_plan_and_comes_back_may_begin_with_any_life():
 
 
 @pytest.mark.parametrize(("incarnations", "expected"), [((1,), (30, 130, 230)), ((1, 2), (130, 230))])
-def test_what_a_node_has_lost_counts_only_if_it_was_there_before(incarnations, expected):
+def test_loss_of_a_node_counts_only_if_it_was_there_before(incarnations, expected):
     driver = ControllerDriver()
     driver.plan(plan_of())
     driver.create("orders", 1, 3)
@@ -190,7 +190,7 @@ def test_a_node_in_doubt_waits_until_those_in_sync_with_it_are_heard_or_gone():
     assert driver.image.find(ORDERS_0).isr == (130,)
 
 
-def test_those_in_doubt_do_not_make_way_for_one_that_has_lost_its_disk_and_not_said_so():
+def test_nodes_in_doubt_do_not_make_way_for_one_that_has_lost_its_disk_and_not_said_so():
     """All machines lose their power, and one its disk; the controller begins anew, and takes nobody for alive."""
     driver = three_machines()
     loss = Loss((), (ORDERS_0, ORDERS_1), is_everything=True)

@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from eagleray.broker.controller.events import CreateTopics, NewTopic, PlannedNode, PlanNodes
-from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.controller.events import CreateTopics, NewTopic, PlanNodes
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.nodes import PlannedNode
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import PLAN, SMALL, ControllerDriver, plan_of, planned_driver, replicated_driver

@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from eagleray.broker.controller.events import CreateTopics, GrowTopic, NewTopic, PlannedNode, StartNodes
+from eagleray.broker.controller.events import CreateTopics, GrowTopic, NewTopic, StartNodes
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.nodes import PlannedNode
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import PLAN, SMALL, ControllerDriver, plan_of, planned_driver, replicated_driver
@@ -79,7 +80,7 @@ def test_machines_that_are_there_go_before_those_that_are_not_if_there_are_enoug
     assert driver.create("payments", 1, 3).error_code is ErrorCode.NONE
 
 
-def test_who_is_away_neither_leads_a_new_partition_nor_is_in_sync():
+def test_node_that_is_away_neither_leads_a_new_partition_nor_is_in_sync():
     driver = replicated_driver()
     driver.let_time_pass(SESSION_MS, *(node_id for node_id in driver.image.nodes if node_id >= 100))
     driver.create("orders", 6, 3)
@@ -125,7 +126,7 @@ def test_replicas_are_put_where_their_creator_wants_them():
 
 
 @pytest.mark.parametrize("second", [(30, 31), (30, 30), (30, 110), (30, 999), (30,), (30, 130, 230), ()])
-def test_replicas_cannot_be_put_on_one_machine_or_where_nobody_keeps_any(second):
+def test_replicas_cannot_be_put_on_one_machine_or_on_nodes_that_keep_none(second):
     driver = replicated_driver()
     result = assigned(driver, (30, 130), second)
     assert result.error_code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

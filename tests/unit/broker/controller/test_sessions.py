@@ -1,17 +1,13 @@
 """Nodes that are heard, nodes that are not, and what becomes of what they led."""
 
+from collections import deque
+
 import msgspec
 
-from eagleray.broker.controller.events import (
-    ChangeIsr,
-    CreateTopics,
-    ElectLeaders,
-    NewTopic,
-    NodeBeat,
-    ReserveProducerIds,
-)
-from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.controller.events import CreateTopics, NewTopic, ReserveProducerIds
+from eagleray.broker.controller.replica_events import ChangeIsr, ElectLeaders, NodeBeat
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.events import BrokerHeartbeat, InSyncReplica, ProposeIsr, Resigned
 from eagleray.protocol.errors import ErrorCode
@@ -59,7 +55,7 @@ def test_a_partition_with_one_replica_keeps_its_leader_while_that_is_away():
     assert (orders(driver).leader, orders(driver).leader_epoch) == (2, before.leader_epoch + 1)
 
 
-def test_on_one_machine_nobody_has_to_show_that_it_is_alive():
+def test_nodes_of_one_machine_need_no_sessions():
     driver = planned_driver()
     driver.register(driver.image.plan[2])
     driver.tick(10 * SESSION_MS)
@@ -71,56 +67,71 @@ def test_on_one_machine_nobody_has_to_show_that_it_is_alive():
     assert 2 not in driver.image.nodes
 
 
-def test_heartbeats_are_answered_while_an_append_is_under_way_as_of_the_log():
+def test_answer_to_a_heartbeat_rests_on_all_that_was_decided_before_it():
     driver = driver_with_orders()
+    driver.holds_appends = True
+    version = driver.image.version
+    driver.send(CreateTopics, (NewTopic("payments"),))
+    first = driver.send(NodeBeat, BrokerHeartbeat(30, 1, driver.now_ms))
+    driver.send(CreateTopics, (NewTopic("invoices"),))
+    second = driver.send(NodeBeat, BrokerHeartbeat(30, 1, driver.now_ms))
+    assert driver.answers.keys().isdisjoint({first, second})
+    driver.commit_held()
+    assert driver.answers[first].answer.metadata_version == driver.image.version == version + 1
+    assert second not in driver.answers
+    driver.commit_held()
+    assert driver.answers[second].answer.metadata_version == version + 2
+
+
+def test_heartbeats_count_also_where_no_more_appends_are_taken():
+    driver = driver_with_orders(queued_requests_limit=0)
     driver.holds_appends = True
     driver.send(CreateTopics, (NewTopic("payments"),))
-    answer = driver.beat(30)
-    assert (answer.error_code, answer.metadata_version) == (ErrorCode.NONE, driver.image.version)
-    driver.log_held()
-    assert driver.beat(30).metadata_version == answer.metadata_version + 1
+    refused = driver.send(CreateTopics, (NewTopic("invoices"),))
+    assert driver.answers[refused].results[0].error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    beat = driver.send(NodeBeat, BrokerHeartbeat(30, 1, driver.now_ms))
+    driver.commit_held()
+    assert driver.answers[beat].answer.error_code is ErrorCode.NONE
 
 
-def test_a_session_ends_at_once_although_the_log_hears_of_it_later():
-    driver = driver_with_orders()
+def test_node_is_given_up_at_once_and_hears_of_it_when_others_lead():
+    driver = driver_with_orders(queued_requests_limit=0)
     driver.holds_appends = True
-    first = driver.send(CreateTopics, (NewTopic("payments"),))
-    waiting = driver.send(CreateTopics, (NewTopic("invoices"),))
-    driver.let_time_pass(SESSION_MS, *others_than(driver, 30))
-    assert driver.beat(30).error_code is ErrorCode.STALE_BROKER_EPOCH
+    driver.send(CreateTopics, (NewTopic("payments"),))
+    driver.tick(SESSION_MS - 1)
+    alive = [driver.send(NodeBeat, BrokerHeartbeat(each, 1, driver.now_ms)) for each in others_than(driver, 30)]
+    driver.tick(1)
+    late = driver.send(NodeBeat, BrokerHeartbeat(30, 1, driver.now_ms))
     assert orders(driver).leader == 30
-    driver.log_held()
-    assert first in driver.answers
-    driver.log_held()
-    assert orders(driver).leader == 130, "it comes before whatever waited"
-    assert waiting not in driver.answers
-    driver.log_held()
-    assert waiting in driver.answers
-    assert driver.held is None
+    driver.commit_held()
+    assert {driver.answers[request_id].answer.error_code for request_id in alive} == {ErrorCode.NONE}
+    assert late not in driver.answers
+    driver.commit_held()
+    assert driver.answers[late].answer.error_code is ErrorCode.STALE_BROKER_EPOCH
+    assert (orders(driver).leader, driver.held) == (130, deque())
 
 
-def test_a_lost_end_of_a_session_is_logged_at_the_next_tick():
+def test_next_controller_logs_a_lost_end_of_a_session():
     driver = driver_with_orders()
     driver.holds_appends = True
-    driver.let_time_pass(SESSION_MS, *others_than(driver, 30))
+    driver.tick(SESSION_MS)
+    late = driver.send(NodeBeat, BrokerHeartbeat(30, 1, driver.now_ms))
     driver.lose_held()
+    assert driver.answers[late].answer.error_code is ErrorCode.REQUEST_TIMED_OUT, "it may go on"
     assert 30 in driver.image.nodes
-    assert driver.beat(30).error_code is ErrorCode.STALE_BROKER_EPOCH
-    driver.tick(0)
-    driver.log_held()
+    driver.holds_appends = False
+    driver.let_time_pass(SESSION_MS, *others_than(driver, 30))
     assert 30 not in driver.image.nodes
     assert orders(driver).leader == 130
 
 
-def test_a_new_life_that_the_log_has_lost_has_no_session():
+def test_session_of_a_new_life_that_the_log_has_lost_is_that_of_the_old_one():
     driver = driver_with_orders()
     driver.holds_appends = True
-    driver.let_time_pass(SESSION_MS, *others_than(driver, 30))
-    driver.lose_held()
     driver.register(driver.image.plan[30], 2)
     driver.lose_held()
-    assert driver.beat(30).error_code is ErrorCode.STALE_BROKER_EPOCH
     assert driver.beat(30, incarnation=2).error_code is ErrorCode.STALE_BROKER_EPOCH
+    assert driver.beat(30).error_code is ErrorCode.NONE
 
 
 # Leaders that hand over
@@ -152,32 +163,18 @@ def test_the_preferred_leader_leads_when_the_present_one_has_resigned():
     assert driver.ask(ElectLeaders, (ORDERS_0,)).results[0].error_code is ErrorCode.ELECTION_NOT_NEEDED
 
 
-def test_a_resignation_waits_for_the_append_under_way_and_is_repeated_if_that_is_lost():
+def test_resignation_that_is_lost_is_repeated():
     driver = driver_led_by_another()
     asked = hand_over(driver)
     driver.holds_appends = True
-    driver.send(CreateTopics, (NewTopic("payments"),))
     request_id = driver.send(NodeBeat, BrokerHeartbeat(130, 1, driver.now_ms, (asked,)))
     assert request_id not in driver.answers
     driver.lose_held()
-    answer = driver.answers[request_id].answer
-    assert (answer.error_code, answer.metadata_version) == (ErrorCode.NONE, driver.image.version)
-    assert answer.resign == (asked,)
+    assert driver.answers[request_id].answer.error_code is ErrorCode.REQUEST_TIMED_OUT
     assert orders(driver).leader == 130
     driver.send(NodeBeat, BrokerHeartbeat(130, 1, driver.now_ms, (asked,)))
-    driver.log_held()
+    driver.commit_held()
     assert orders(driver).leader == 30
-
-
-def test_a_resignation_whose_node_was_given_up_meanwhile_is_refused_even_if_the_append_is_lost():
-    driver = driver_led_by_another()
-    asked = hand_over(driver)
-    driver.holds_appends = True
-    driver.send(CreateTopics, (NewTopic("payments"),))
-    request_id = driver.send(NodeBeat, BrokerHeartbeat(130, 1, driver.now_ms, (asked,)))
-    driver.tick(SESSION_MS)
-    driver.lose_held()
-    assert driver.answers[request_id].answer.error_code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_the_preferred_leaders_lead_again_by_themselves_after_a_while():
@@ -191,7 +188,7 @@ def test_the_preferred_leaders_lead_again_by_themselves_after_a_while():
     assert orders(driver).leader == 30
 
 
-def test_leaders_stay_where_they_are_if_nobody_wants_them_to_go_back():
+def test_leaders_stay_where_they_are_unless_the_config_wants_them_back():
     driver = driver_led_by_another(leader_imbalance_check_interval_seconds=1, auto_leader_rebalance_enable=False)
     driver.tick(2000)
     assert driver.beat(130).resign == ()
@@ -240,7 +237,7 @@ def test_there_is_an_end_to_producer_ids():
     assert driver.ask(ReserveProducerIds, 5).first_id == 2**63 - 6
 
 
-def test_lost_producer_ids_are_nobodys():
+def test_lost_producer_ids_are_given_to_no_producer():
     driver = planned_driver()
     driver.holds_appends = True
     request_id = driver.send(ReserveProducerIds, 1000)

@@ -1,57 +1,53 @@
-"""Events, effects and changes travel between nodes as bytes; all of them arrive as they were sent."""
+"""Requests, answers and changes travel between nodes as bytes; all of them arrive as they were sent."""
 
 import msgspec
 import pytest
 
-from eagleray.broker.controller import changes
 from eagleray.broker.controller.events import (
     AlterTopicConfigs,
-    ChangeIsr,
-    ChangesLogged,
-    ChangesLost,
+    Answer,
     ConfigsDescribed,
     CreateTopics,
     DeleteTopics,
     DescribeConfigs,
-    DrainAnswered,
-    DrainNodes,
-    Effect,
-    ElectLeaders,
-    Event,
     FollowMetadata,
     GetMetadata,
     GrowTopic,
-    IsrChanged,
-    ListReassignments,
-    LogChanges,
     MetadataAnswered,
     MetadataFollowed,
     NewTopic,
-    NodeBeat,
-    NodeBeatAnswered,
     NodeRegistered,
-    PartitionMove,
-    PartitionResult,
-    PartitionsAnswered,
     PlanAnswered,
-    PlannedNode,
     PlanNodes,
     ProducerIdsReserved,
-    Reassignment,
-    ReassignmentsListed,
-    ReassignPartitions,
     RegisterNode,
+    Request,
     ReserveProducerIds,
-    StartNodes,
-    StopNodes,
-    Tick,
     TopicResult,
     TopicsAnswered,
 )
-from eagleray.broker.controller.log_records import decode_record, encode_change
-from eagleray.broker.controller.losses import Loss
-from eagleray.broker.controller.topics import PartitionImage
+from eagleray.broker.controller.replica_events import (
+    ChangeIsr,
+    DrainAnswered,
+    DrainNodes,
+    ElectLeaders,
+    IsrChanged,
+    ListReassignments,
+    NodeBeat,
+    NodeBeatAnswered,
+    PartitionMove,
+    PartitionResult,
+    PartitionsAnswered,
+    Reassignment,
+    ReassignmentsListed,
+    ReassignPartitions,
+)
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.metadata import changes
+from eagleray.broker.metadata.log_records import decode_record, encode_changes
+from eagleray.broker.metadata.losses import Loss
+from eagleray.broker.metadata.nodes import PlannedNode
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.events import (
     BrokerHeartbeat,
     BrokerHeartbeatAnswered,
@@ -80,9 +76,11 @@ CHANGES = (
     changes.NodesLeft((1,)),
     changes.ProducerIdsTaken(3000),
     changes.DrainingChanged((30, 31)),
+    changes.DeletedTopicsForgotten((b"1" * 16,)),
+    changes.TermBegan(7),
     changes.ReplicasChanged((changes.ReplicasChange(ORDERS_0, 1, 2, (1, 2), (1,), (2,), (1,)),)),
 )
-EVENTS = (
+REQUESTS = (
     PlanNodes(1, (*PLAN, DEDICATED)),
     PlanNodes(1, PLAN, PLAN[:1]),
     RegisterNode(1, registration(PLAN[0]), Loss((ORDERS_0,), (TopicPartition("orders", 1),), is_everything=True)),
@@ -101,14 +99,8 @@ EVENTS = (
     GetMetadata(1),
     GetMetadata(1, ("orders",)),
     DescribeConfigs(1, "orders"),
-    ChangesLogged(1),
-    ChangesLost(1, ErrorCode.KAFKA_STORAGE_ERROR),
-    Tick(),
 )
-EFFECTS = (
-    LogChanges(1, CHANGES),
-    StartNodes((DEDICATED,)),
-    StopNodes((1000,)),
+ANSWERS = (
     PlanAnswered(1, ErrorCode.NONE, None, PLAN),
     NodeRegistered(1, ErrorCode.NONE, IMAGE),
     NodeRegistered(1, ErrorCode.INVALID_REGISTRATION, None, "no"),
@@ -128,16 +120,16 @@ EFFECTS = (
 
 
 def test_there_is_a_sample_of_every_kind():
-    assert {type(event) for event in EVENTS} == set(Event.__args__)
-    assert {type(effect) for effect in EFFECTS} == set(Effect.__args__)
+    assert {type(request) for request in REQUESTS} == set(Request.__args__)
+    assert {type(answer) for answer in ANSWERS} == set(Answer.__args__)
     assert {type(change) for change in CHANGES} == set(changes.Change.__args__)
 
 
-@pytest.mark.parametrize("message", [*EVENTS, *EFFECTS], ids=lambda message: type(message).__name__)
+@pytest.mark.parametrize("message", [*REQUESTS, *ANSWERS], ids=lambda message: type(message).__name__)
 def test_messages_arrive_as_they_were_sent(message):
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Event | Effect) == message
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Request | Answer) == message
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
 def test_changes_are_read_as_they_were_written(change):
-    assert decode_record(encode_change(change)) == change
+    assert list(map(decode_record, encode_changes([change]))) == [change]

@@ -41,7 +41,7 @@ def test_an_old_client_joins_in_one_step():
     assert joined.member_id == "client-id-1"
 
 
-def test_an_id_that_was_never_given_is_nobodys():
+def test_member_id_that_was_never_given_is_unknown():
     driver = ClassicDriver()
     assert driver.error_of(driver.join("stranger")) is ErrorCode.UNKNOWN_MEMBER_ID
     assert not driver.is_live()
@@ -77,14 +77,14 @@ def test_an_id_that_is_not_used_in_time_is_forgotten_and_so_is_the_group():
         ({"rebalance_timeout_ms": 2**31}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_a_member(fields: dict, error_code: ErrorCode):
+def test_impossible_member_is_refused(fields: dict, error_code: ErrorCode):
     driver = ClassicDriver()
 
     assert driver.error_of(driver.join(**fields)) is error_code
     assert not driver.is_live()
 
 
-def test_who_does_not_say_how_long_to_wait_means_its_session():
+def test_member_without_a_rebalance_timeout_waits_for_its_session():
     driver = ClassicDriver()
     first = driver.joined(driver.come(rebalance_timeout_ms=-1))
     waiting = driver.come(rebalance_timeout_ms=-1)
@@ -117,7 +117,7 @@ def test_a_second_member_calls_the_first_back():
     assert second.members == ()
 
 
-def test_who_has_an_id_and_has_not_joined_with_it_is_waited_for():
+def test_pending_member_is_waited_for():
     driver = ClassicDriver()
     (first,) = driver.stable()
     pending = driver.new_id_for()
@@ -140,7 +140,7 @@ def test_a_pending_member_that_does_not_come_holds_the_others_up_no_longer_than_
     assert driver.joined(again).generation == 2
 
 
-def test_who_does_not_come_back_in_time_is_out():
+def test_member_that_does_not_come_back_in_time_is_out():
     driver = ClassicDriver()
     first, second = driver.stable(2)
     waiting = driver.join(second.member_id, protocols=reads("payments"))
@@ -196,7 +196,7 @@ def test_a_repeated_join_takes_the_place_of_the_one_that_waits():
     assert driver.error_of(new) is ErrorCode.NONE
 
 
-def test_who_missed_the_answer_is_told_again_without_a_rebalance():
+def test_member_that_missed_the_answer_is_told_again_without_a_rebalance():
     driver = ClassicDriver()
     joined = driver.joined(driver.come())
     assert driver.joined(driver.join(joined.member_id)).members == joined.members
@@ -261,7 +261,7 @@ def test_the_first_generation_waits_no_longer_than_its_members_say():
     assert driver.joined(first).generation == 1
 
 
-def test_everybody_may_leave_before_the_first_generation():
+def test_all_members_may_leave_before_the_first_generation():
     driver = driver_with(group_initial_rebalance_delay_ms=3000)
     member_id = driver.new_id_for()
     waiting = driver.join(member_id)
@@ -288,7 +288,7 @@ def test_the_protocol_is_one_that_all_know_and_most_would_rather_have():
     assert {driver.joined(request).protocol_name for request in requests} == {"c"}
 
 
-def test_who_shares_no_protocol_with_the_others_stays_out():
+def test_client_that_shares_no_protocol_with_the_others_stays_out():
     driver = ClassicDriver()
     driver.stable(protocols=knows("a", "b"))
 
@@ -328,7 +328,7 @@ def test_cooperative_members_rebalance_twice_with_what_they_own_in_their_subscri
 # Sizes
 
 
-def test_a_full_group_takes_nobody_else():
+def test_full_group_takes_no_other_member():
     driver = driver_with(group_max_size=1)
     (member,) = driver.stable()
 
@@ -347,7 +347,7 @@ def test_a_pending_member_for_whom_there_is_no_room_is_forgotten():
     assert not driver.live().pending_joins
 
 
-def test_who_joins_again_too_late_for_the_size_is_out():
+def test_member_that_joins_again_too_late_for_the_size_is_out():
     driver = driver_with(group_max_size=2, group_initial_rebalance_delay_ms=10)
     requests = [driver.come(), driver.come()]
     driver.tick(20)

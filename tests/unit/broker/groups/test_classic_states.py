@@ -1,14 +1,14 @@
 """Every state of a classic group, and what every request means in it."""
 
 from collections.abc import Callable
-from itertools import product
+from itertools import count, product
 
 import pytest
 
 from eagleray.broker.groups.classic.events import GroupJoined, GroupLeft
 from eagleray.broker.groups.classic.group import ClassicGroup
 from eagleray.broker.groups.classic.states import VALID_PREVIOUS, GroupState, may_follow
-from eagleray.broker.groups.shards import ShardTable
+from eagleray.broker.groups.shards import Shard
 from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.errors import ErrorCode
 from tests.support.classic_groups import ClassicDriver, reads
@@ -141,9 +141,7 @@ def test_every_request_in_every_state(name: str, state: GroupState):
 
 @pytest.mark.parametrize(("state", "previous"), [*product(GroupState, GroupState)])
 def test_a_group_goes_only_where_the_table_says(state: GroupState, previous: GroupState):
-    shards = ShardTable(1)
-    shards.open(0, 1)
-    group = ClassicGroup("billing", shards.by_partition[0], Deadlines())
+    group = ClassicGroup("billing", Shard(0, 1, count(), count(1)), Deadlines())
     group.state = previous
 
     if state in VALID_PREVIOUS and previous in VALID_PREVIOUS[state]:

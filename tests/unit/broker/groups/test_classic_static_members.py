@@ -47,7 +47,7 @@ def test_an_instance_that_comes_back_has_what_it_had_without_a_rebalance():
     assert {member.client_id for member in driver.describe().members} == {"client", "restarted"}
 
 
-def test_who_was_replaced_is_fenced_everywhere():
+def test_replaced_member_is_fenced_everywhere():
     driver = ClassicDriver()
     _, old = stable_pair(driver)
     driver.join(group_instance_id="host-2")
@@ -113,24 +113,31 @@ def test_an_id_that_is_not_logged_is_not_given():
     assert len(driver.live().members) == 2
 
 
-def test_two_that_come_back_at_once_fence_one_another():
+def test_of_two_that_come_back_at_once_the_first_is_fenced():
     driver = ClassicDriver()
     stable_pair(driver)
     first, second = driver.join(group_instance_id="host-2"), driver.join(group_instance_id="host-2")
-    assert driver.error_of(first) is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.is_waiting(first)
     driver.settle()
 
-    assert driver.error_of(second) is ErrorCode.NONE
+    assert {driver.error_of(first), driver.error_of(second)} == {ErrorCode.NONE}
+    assert driver.beat(driver.joined(first), group_instance_id="host-2") is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.beat(driver.joined(second), group_instance_id="host-2") is ErrorCode.NONE
 
 
-def test_a_rebalance_that_begins_before_the_log_answers_takes_the_new_one_along():
+def test_a_rebalance_that_begins_before_the_log_is_committed_calls_the_new_one():
     driver = ClassicDriver()
     leader, _ = stable_pair(driver)
     request = driver.join(group_instance_id="host-2")
     again = driver.join(leader.member_id, group_instance_id="host-1")
     driver.settle()
 
-    assert driver.joined(request).generation == driver.joined(again).generation == leader.generation + 1
+    replaced = driver.joined(request)
+    assert replaced.generation == leader.generation
+    assert driver.is_waiting(again)
+    assert driver.beat(replaced, group_instance_id="host-2") is ErrorCode.REBALANCE_IN_PROGRESS
+    rejoined = driver.joined(driver.join(replaced.member_id, group_instance_id="host-2"))
+    assert rejoined.generation == driver.joined(again).generation == leader.generation + 1
 
 
 def test_another_choice_of_protocol_begins_a_rebalance():

@@ -3,23 +3,24 @@
 import pytest
 
 from eagleray.broker.groups.config import GroupConfig
-from eagleray.broker.groups.events import OffsetsLogged, OffsetToCommit
+from eagleray.broker.groups.events import CommitOffsets, FetchOffsets, OffsetToCommit
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log import LogConfig
 from eagleray.protocol.errors import ErrorCode
 from tests.support.groups import GROUP, ORDERS_0, ORDERS_1, PAYMENTS_0, GroupDriver, offset
 
 
-def test_an_offset_counts_and_is_answered_when_the_log_has_it():
+def test_an_offset_is_answered_and_told_when_the_log_is_committed():
     driver = GroupDriver()
 
-    request = driver.commit(offset(ORDERS_0, 5))
-    assert request not in driver.replies
-    assert driver.offsets() == {}
+    request, reading = driver.commit(offset(ORDERS_0, 5)), driver.request(FetchOffsets, GROUP)
+    assert driver.replies.keys().isdisjoint({request, reading})
 
     driver.append()
     assert driver.replies[request].error_code is ErrorCode.NONE
     assert driver.replies[request].partition_errors == ()
-    assert driver.offsets() == {ORDERS_0: 5}
+    (found,) = driver.replies[reading].offsets
+    assert (found.partition, found.offset) == (ORDERS_0, 5)
 
 
 def test_everything_about_an_offset_is_kept():
@@ -44,23 +45,67 @@ def test_an_offset_that_the_log_lost_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("of_the_log", "for_the_client"),
+    ("of_the_coordinator", "for_the_client"),
     [
         (ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
-        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
         (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_clients_are_told_in_words_that_they_understand(of_the_log: ErrorCode, for_the_client: ErrorCode):
+def test_clients_are_told_in_words_that_they_understand(of_the_coordinator: ErrorCode, for_the_client: ErrorCode):
     driver = GroupDriver()
 
-    request = driver.commit(offset(ORDERS_0, 6))
-    driver.lose(of_the_log)
+    request = driver.commit_in_transaction(offset(ORDERS_0, 6))
+    driver.answer_question(of_the_coordinator)
 
     assert driver.error_of(request) is for_the_client
+
+
+def test_a_log_that_takes_nothing_refuses_before_anything_changes():
+    driver = GroupDriver()
+    driver.committed(offset(ORDERS_0, 5))
+
+    driver.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    requests = driver.commit(offset(ORDERS_0, 6)), driver.delete_offsets(ORDERS_0), driver.delete_group()
+    assert {driver.error_of(request) for request in requests} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    driver.refusal = ErrorCode.NONE
+
+    assert driver.offsets() == {ORDERS_0: 5}
+
+
+def test_a_commit_that_no_batch_can_hold_is_refused_before_it_is_logged():
+    driver = GroupDriver()
+    driver.log_config = LogConfig(max_message_bytes=1000)
+    driver.restart()
+    large = [offset(TopicPartition("orders", number), 1, "x" * 90) for number in range(8)]
+
+    request = driver.commit(*large)
+    assert driver.error_of(request) is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert not driver.appends
+
+    for each in large:
+        driver.commit(each)
+    assert len(driver.appends) == 8
+    driver.settle()
+    assert len(driver.offsets()) == 8
+
+
+def test_commits_of_one_turn_are_appended_together_in_batches_that_the_log_takes():
+    driver = GroupDriver()
+    driver.log_config = LogConfig(max_message_bytes=1000)
+    driver.restart()
+    offsets = [offset(TopicPartition("orders", number), 1, "x" * 90) for number in range(20)]
+
+    driver.send(*(CommitOffsets(driver.next_request_id(), GROUP, (each,)) for each in offsets))
+
+    assert len(driver.appends) == 1
+    driver.settle()
+    assert len(driver.replies) == 20
+    assert len(driver.offsets()) == 20
+    driver.restart()
+    assert len(driver.offsets()) == 20
 
 
 def test_several_commits_are_under_way_and_the_last_one_stands():
@@ -68,21 +113,20 @@ def test_several_commits_are_under_way_and_the_last_one_stands():
     requests = [driver.commit(offset(ORDERS_0, value)) for value in (1, 2, 3)]
 
     driver.append()
-    driver.lose()
+    assert [request in driver.replies for request in requests] == [True, False, False]
+    driver.append()
     driver.append()
 
-    assert [driver.error_of(request).name for request in requests] == ["NONE", "COORDINATOR_NOT_AVAILABLE", "NONE"]
+    assert {driver.error_of(request) for request in requests} == {ErrorCode.NONE}
     assert driver.offsets() == {ORDERS_0: 3}
 
 
-def test_the_order_of_the_log_counts_not_that_of_its_answers():
+def test_a_commit_of_the_log_covers_all_before_it():
     driver = GroupDriver()
     first, second = driver.commit(offset(ORDERS_0, 1)), driver.commit(offset(ORDERS_0, 2))
-    earlier, later = driver.appends
 
-    driver.send(OffsetsLogged(later.token))
-    assert second not in driver.replies
-    driver.send(OffsetsLogged(earlier.token))
+    driver.appends.popleft()
+    driver.append()
 
     assert driver.error_of(first) is driver.error_of(second) is ErrorCode.NONE
     assert driver.offsets() == {ORDERS_0: 2}
@@ -127,7 +171,7 @@ def test_nothing_is_logged_where_no_partition_is_left():
     assert driver.error_of(driver.commit()) is ErrorCode.NONE
 
 
-def test_what_no_record_can_hold_is_refused_for_its_partition():
+def test_offset_that_no_record_can_hold_is_refused_for_its_partition():
     driver = GroupDriver()
 
     request = driver.commit(
@@ -190,7 +234,7 @@ def test_deleted_offsets_stay_deleted():
     driver.committed(offset(ORDERS_0, 1), offset(ORDERS_1, 2))
 
     request = driver.delete_offsets(ORDERS_0, PAYMENTS_0, ORDERS_0)
-    assert [value for _, value in driver.appends[0].records] == [None]
+    assert [value for _, batch in driver.appends[0].records for _, value in batch.records] == [None]
     driver.settle()
 
     assert driver.error_of(request) is ErrorCode.NONE
@@ -246,16 +290,16 @@ def test_a_lost_deletion_changes_nothing():
     assert driver.groups() == (GROUP,)
 
 
-def test_a_group_is_there_until_its_deletion_is_in_the_log():
+def test_a_deletion_that_is_lost_leaves_the_group():
     driver = GroupDriver()
     driver.committed(offset(ORDERS_0, 1))
     lost, repeated = driver.delete_group(), driver.delete_group()
 
     driver.lose()
-    driver.append()
 
-    assert driver.error_of(lost) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert driver.error_of(repeated) is ErrorCode.NONE
+    assert {driver.error_of(lost), driver.error_of(repeated)} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert driver.groups() == (GROUP,)
+    assert driver.answer_to(driver.delete_group()).error_code is ErrorCode.NONE
     assert driver.groups() == ()
 
 

@@ -1,8 +1,9 @@
 """What any protocol of groups can rely on: its records in the log, and its word about its members."""
 
 from eagleray.broker.groups.coordinator import GroupCoordinator
-from eagleray.broker.groups.events import FetchOffsets, ListGroups, OffsetsAssigned, OffsetsLoaded
+from eagleray.broker.groups.events import FetchOffsets, ListGroups
 from eagleray.broker.groups.state import OffsetsState
+from eagleray.broker.runtime.coordinator_events import PartitionAssigned, PartitionLoaded
 from eagleray.protocol.errors import ErrorCode
 from tests.support.group_protocols import RECORD_TYPE, EnterRoom, ReadingRoom
 from tests.support.groups import GROUP, ORDERS_0, PAYMENTS_0, GroupDriver, new_ids, offset
@@ -35,16 +36,15 @@ def listed(driver: GroupDriver, *filters: object) -> list[str]:
     return [group.name for group in driver.replies[request_id].groups]
 
 
-def test_members_count_when_the_log_has_them_and_not_before():
+def test_members_count_at_once_and_are_told_when_the_log_is_committed():
     driver = GroupDriver(protocols=[ReadingRoom])
     request = enter(driver, "m1")
 
     assert request not in driver.replies
-    assert not live(driver)
+    assert live(driver)[GROUP].members == {"m1"}
     driver.append()
 
     assert driver.error_of(request) is ErrorCode.NONE
-    assert live(driver)[GROUP].members == {"m1"}
 
 
 def test_members_that_were_lost_do_not_count():
@@ -52,7 +52,7 @@ def test_members_that_were_lost_do_not_count():
     request = enter(driver, "m1")
     driver.lose()
 
-    assert driver.error_of(request) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert driver.error_of(request) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert not live(driver)
 
 
@@ -64,11 +64,11 @@ def test_members_are_there_after_a_restart():
     driver.committed(offset(ORDERS_0, 1), generation=1, member_id="m2")
 
 
-def test_a_state_that_nobody_has_registered_for_is_taken_all_the_same():
-    coordinator = GroupCoordinator(GroupDriver().config, new_ids(), [ReadingRoom])
-    coordinator.handle(OffsetsAssigned(0, 1), 0)
+def test_state_without_a_registered_protocol_is_taken_all_the_same():
+    coordinator = GroupCoordinator(GroupDriver().config, new_ids(), GroupDriver(), [ReadingRoom])
+    coordinator.handle(PartitionAssigned(0, 1), 0)
     state = OffsetsState()
-    coordinator.handle(OffsetsLoaded(0, 1, state), 0)
+    coordinator.handle(PartitionLoaded(0, 1, state), 0)
 
     assert RECORD_TYPE in state.members
 

@@ -1,8 +1,9 @@
 """What goes because time has passed, or because its topic is gone."""
 
 from eagleray.broker.groups.config import GroupConfig
-from eagleray.broker.groups.events import OffsetsAssigned, OffsetsLoaded, OffsetsOfTopicDeleted
+from eagleray.broker.groups.events import OffsetsOfTopicDeleted
 from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.runtime.coordinator_events import PartitionAssigned, PartitionLoaded
 from eagleray.protocol.errors import ErrorCode
 from tests.support.groups import ORDERS_0, ORDERS_1, PAYMENTS_0, PRODUCER, GroupDriver, marker, offset
 
@@ -19,7 +20,7 @@ def test_an_offset_expires_a_week_after_its_commit():
     driver.tick(WEEK_MS - INTERVAL_MS - 1)
     assert not driver.appends
     driver.tick(INTERVAL_MS)
-    assert [value for _, value in driver.appends[0].records] == [None]
+    assert [value for _, batch in driver.appends[0].records for _, value in batch.records] == [None]
     driver.settle()
 
     assert driver.offsets() == {ORDERS_1: 2}
@@ -27,7 +28,7 @@ def test_an_offset_expires_a_week_after_its_commit():
     assert driver.offsets() == {ORDERS_1: 2}
 
 
-def test_it_is_not_looked_for_all_the_time():
+def test_expired_offsets_are_not_looked_for_all_the_time():
     driver = GroupDriver()
     driver.committed(offset(ORDERS_0, 1))
     driver.tick(WEEK_MS - 1)
@@ -77,7 +78,7 @@ def test_no_tombstone_follows_a_commit_that_is_under_way():
     assert driver.offsets() == {ORDERS_0: 2}
 
 
-def test_what_a_lost_tombstone_should_have_deleted_is_found_again():
+def test_offset_whose_tombstone_was_lost_is_found_again():
     driver = GroupDriver()
     driver.committed(offset(ORDERS_0, 1))
     driver.tick(WEEK_MS)
@@ -95,6 +96,7 @@ def test_an_idle_producer_is_forgotten_and_one_with_a_transaction_is_not():
     driver.pending(offset(ORDERS_0, 1), producer=ProducerIdentity(8, 5))
 
     driver.tick(24 * 60 * 60 * 1000)
+    driver.logs[0].apply_retention(driver.now_ms)
 
     idle = driver.commit_in_transaction(offset(ORDERS_0, 1), producer=PRODUCER)
     assert idle not in driver.replies
@@ -118,7 +120,7 @@ def test_the_offsets_of_a_deleted_topic_go():
     assert driver.offsets("a") == {PAYMENTS_0: 2}
 
 
-def test_those_on_their_way_to_the_log_go_as_well():
+def test_offsets_on_their_way_to_the_log_go_as_well():
     driver = GroupDriver()
     driver.commit(offset(ORDERS_0, 1))
 
@@ -130,20 +132,47 @@ def test_those_on_their_way_to_the_log_go_as_well():
     assert driver.groups() == ()
 
 
-def test_a_lost_tombstone_is_tried_again_but_not_on_what_a_new_topic_of_that_name_got():
+def test_offsets_of_a_deleted_topic_are_gone_before_a_log_that_refused_takes_those_of_a_new_one():
     driver = GroupDriver()
     driver.committed(offset(ORDERS_0, 1), offset(ORDERS_1, 2))
+    driver.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
     driver.send(OffsetsOfTopicDeleted(("orders",)))
-    driver.lose()
+    driver.refusal = ErrorCode.NONE
 
     driver.committed(offset(ORDERS_0, 0))
-    driver.tick()
+    assert driver.offsets() == {ORDERS_0: 0}
+    driver.tick(1000)
     driver.settle()
-
     assert driver.offsets() == {ORDERS_0: 0}
 
 
-def test_it_is_tried_once_at_a_time_and_then_forgotten():
+def test_a_log_that_refused_tombstones_gets_them_when_it_takes_something_again():
+    driver = GroupDriver()
+    driver.committed(offset(ORDERS_0, 1))
+    driver.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    driver.send(OffsetsOfTopicDeleted(("orders",)))
+    driver.tick(1000)
+    driver.refusal = ErrorCode.NONE
+
+    driver.tick(1000)
+    driver.settle()
+
+    assert driver.groups() == ()
+
+
+def test_lost_tombstones_are_logged_when_the_loaded_partition_is_compared_with_the_topics():
+    driver = GroupDriver()
+    driver.committed(offset(ORDERS_0, 1))
+    driver.send(OffsetsOfTopicDeleted(("orders",)))
+    driver.lose()
+
+    assert driver.load().topics() == {"orders"}
+    driver.send(OffsetsOfTopicDeleted(("orders",)))
+    driver.settle()
+    assert driver.groups() == ()
+
+
+def test_deletion_is_tried_once_at_a_time_and_then_forgotten():
     driver = GroupDriver()
     driver.committed(offset(ORDERS_0, 1))
     driver.send(OffsetsOfTopicDeleted(("orders",)))
@@ -162,11 +191,11 @@ def test_a_partition_that_is_being_loaded_deletes_them_then():
     driver = GroupDriver()
     driver.committed(offset(ORDERS_0, 1))
     driver.epoch += 1
-    driver.send(OffsetsAssigned(0, driver.epoch))
+    driver.send(PartitionAssigned(0, driver.epoch))
 
     driver.send(OffsetsOfTopicDeleted(("orders",)))
     assert not driver.appends
-    driver.send(OffsetsLoaded(0, driver.epoch, driver.load()))
+    driver.send(PartitionLoaded(0, driver.epoch, driver.load()))
     driver.settle()
 
     assert driver.groups() == ()

@@ -1,9 +1,9 @@
 """What the leader of a partition of `__consumer_offsets` answers to markers."""
 
-from eagleray.broker.groups.events import LogMarkers
+from eagleray.broker.groups.events import FetchOffsets
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.protocol.errors import ErrorCode
-from tests.support.groups import OFFSETS_0, ORDERS_0, PRODUCER, GroupDriver, marker, offset
+from tests.support.groups import GROUP, OFFSETS_0, ORDERS_0, PRODUCER, GroupDriver, marker, offset
 
 OFFSETS_1 = TopicPartition("__consumer_offsets", 1)
 OFFSETS_2 = TopicPartition("__consumer_offsets", 2)
@@ -14,16 +14,16 @@ def errors_of(driver: GroupDriver, request_id: int) -> list[str]:
     return [error_code.name for error_code in driver.replies[request_id].error_codes]
 
 
-def test_it_is_answered_when_the_log_has_it():
+def test_marker_is_answered_when_the_log_has_it_and_its_offsets_are_read():
     driver = GroupDriver()
     driver.pending(offset(ORDERS_0, 5))
 
     request = driver.write_markers(marker(PRODUCER))
-    assert request not in driver.replies
-    assert driver.offsets() == {}
+    reading = driver.request(FetchOffsets, GROUP)
+    assert driver.replies.keys().isdisjoint({request, reading})
     driver.append()
 
-    assert errors_of(driver, request) == []
+    assert errors_of(driver, request) == ["NONE"]
     assert driver.offsets() == {ORDERS_0: 5}
 
 
@@ -32,10 +32,10 @@ def test_one_for_a_producer_that_has_nothing_here_is_written_all_the_same():
 
     driver.ended(marker(PRODUCER))
 
-    assert driver.logs[0].log.log_end_offset == 1
+    assert driver.logs[0].log_end_offset == 1
 
 
-def test_those_of_one_partition_are_written_together_and_answered_in_the_order_of_the_request():
+def test_markers_of_one_partition_are_written_together_and_answered_in_the_order_of_the_request():
     driver = GroupDriver(partitions=2)
     other = ProducerIdentity(8, 0)
     request = driver.write_markers(
@@ -43,7 +43,7 @@ def test_those_of_one_partition_are_written_together_and_answered_in_the_order_o
         marker(other, partitions=(ORDERS_0, OFFSETS_1)),
     )
 
-    assert [(append.offsets_partition, len(append.markers)) for append in driver.appends] == [(1, 2), (0, 1)]
+    assert [(append.log_partition, len(append.records)) for append in driver.appends] == [(1, 2), (0, 1)]
     driver.append()
     assert request not in driver.replies
     driver.append()
@@ -107,8 +107,20 @@ def test_one_that_comes_twice_is_written_twice():
     driver = GroupDriver()
     driver.pending(offset(ORDERS_0, 5))
 
-    driver.ended(marker(PRODUCER), marker(PRODUCER))
+    driver.ended(marker(PRODUCER))
+    driver.ended(marker(PRODUCER))
 
+    assert driver.offsets() == {ORDERS_0: 5}
+
+
+def test_one_of_a_producer_that_has_done_something_in_the_same_turn_is_to_come_again():
+    driver = GroupDriver()
+    driver.pending(offset(ORDERS_0, 5))
+
+    request = driver.write_markers(marker(PRODUCER), marker(PRODUCER, commit=False))
+    driver.settle()
+
+    assert errors_of(driver, request) == ["NONE", "CONCURRENT_TRANSACTIONS"]
     assert driver.offsets() == {ORDERS_0: 5}
 
 
@@ -116,10 +128,22 @@ def test_lost_ones_leave_everything_pending():
     driver = GroupDriver()
     driver.pending(offset(ORDERS_0, 5))
 
-    request = driver.write_markers(marker(PRODUCER), marker(PRODUCER))
-    assert isinstance(driver.lose(ErrorCode.NOT_ENOUGH_REPLICAS), LogMarkers)
+    request = driver.write_markers(marker(PRODUCER))
+    driver.lose()
 
-    assert errors_of(driver, request) == ["NOT_ENOUGH_REPLICAS"] * 2
+    assert errors_of(driver, request) == ["COORDINATOR_NOT_AVAILABLE"]
+    assert driver.unstable() == {ORDERS_0}
+
+
+def test_a_log_that_takes_nothing_refuses_them_before_anything_changes():
+    driver = GroupDriver()
+    driver.pending(offset(ORDERS_0, 5))
+    driver.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    request = driver.write_markers(marker(PRODUCER))
+
+    assert errors_of(driver, request) == ["COORDINATOR_NOT_AVAILABLE"]
+    driver.refusal = ErrorCode.NONE
     assert driver.unstable() == {ORDERS_0}
 
 
@@ -138,3 +162,16 @@ def test_in_version_2_it_leaves_the_next_transaction_alone_whose_question_is_ope
     assert driver.offsets() == {ORDERS_0: 5}
     driver.ended(marker(ProducerIdentity(NEXT_EPOCH.producer_id, NEXT_EPOCH.epoch + 1), version=2))
     assert driver.offsets() == {ORDERS_0: 6}
+
+
+def test_marker_of_a_coordinator_that_no_metadata_know_fences_no_other():
+    driver = GroupDriver()
+    driver.pending(offset(ORDERS_0, 5))
+    driver.newest_epoch = 5
+
+    request = driver.write_markers(marker(PRODUCER, coordinator_epoch=2**31 - 1))
+    driver.settle()
+
+    assert errors_of(driver, request) == ["COORDINATOR_NOT_AVAILABLE"]
+    driver.ended(marker(PRODUCER, coordinator_epoch=5))
+    assert driver.offsets() == {ORDERS_0: 5}

@@ -48,7 +48,7 @@ def test_commit_is_checked_against_members(
     assert check(is_transactional=True) == transactional
 
 
-def test_a_generation_of_a_group_that_nobody_knows_is_illegal():
+def test_generation_of_an_unknown_group_is_illegal():
     driver = GroupDriver()
 
     plain = driver.commit(offset(ORDERS_0, 1), generation=3, member_id="m1")

@@ -2,8 +2,10 @@
 
 import pytest
 
-from eagleray.broker.groups.events import LogOffsets
+from eagleray.broker.groups.events import FetchOffsets
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.log import LogConfig
+from eagleray.broker.log.producer_limit import IDLE_MS
 from eagleray.protocol.errors import ErrorCode
 from tests.support.groups import (
     GROUP,
@@ -13,13 +15,19 @@ from tests.support.groups import (
     PRODUCER,
     TRANSACTIONAL_ID,
     GroupDriver,
-    answer_to,
     marker,
     offset,
 )
+from tests.support.leading import verified
 
 NEXT_EPOCH = ProducerIdentity(PRODUCER.producer_id, PRODUCER.epoch + 1)
 OTHER = ProducerIdentity(8, 0)
+
+
+def commit_error(driver: GroupDriver, producer: ProducerIdentity) -> ErrorCode:
+    request_id = driver.commit_in_transaction(offset(ORDERS_1, 6), producer=producer)
+    driver.settle()
+    return driver.error_of(request_id)
 
 
 # Pending offsets
@@ -36,6 +44,21 @@ def test_offsets_are_pending_until_the_marker_commits_them():
     driver.ended(marker(PRODUCER))
     assert driver.offsets() == {ORDERS_0: 5, ORDERS_1: 6}
     assert driver.unstable() == set()
+
+
+def test_commit_of_a_producer_beyond_the_limit_is_refused_and_leaves_nothing():
+    driver = GroupDriver()
+    driver.log_config = LogConfig(max_producer_ids=1)
+    driver.restart()
+    driver.pending(offset(ORDERS_0, 5))
+
+    assert commit_error(driver, OTHER) is ErrorCode.POLICY_VIOLATION
+    assert driver.logs[0].producers.get(OTHER.producer_id) is None
+    driver.now_ms += IDLE_MS
+    assert commit_error(driver, OTHER) is ErrorCode.POLICY_VIOLATION
+    driver.ended(marker(PRODUCER))
+    driver.now_ms += IDLE_MS
+    assert commit_error(driver, OTHER) is ErrorCode.NONE
 
 
 def test_offsets_vanish_with_an_abort():
@@ -87,7 +110,7 @@ def test_a_commit_after_the_transactions_own_is_not_undone_by_its_marker():
     assert driver.offsets() == {ORDERS_0: 9}
 
 
-def test_that_holds_when_a_restart_came_in_between():
+def test_pending_offset_does_not_replace_a_later_commit_after_a_restart():
     driver = GroupDriver()
 
     for value in range(5):
@@ -123,16 +146,37 @@ def test_one_marker_decides_over_all_groups_of_a_producer():
     assert driver.offsets("b") == {ORDERS_0: 2}
 
 
-def test_what_is_on_its_way_to_the_log_is_unstable_too():
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_offsets_on_their_way_to_the_log_are_unstable_once_the_log_is_committed(is_lost: bool):
     driver = GroupDriver()
     driver.commit_in_transaction(offset(ORDERS_0, 5))
     driver.answer_question()
 
-    (found,) = driver.fetch(ORDERS_0, require_stable=True)
-    assert found.error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT
-    driver.lose()
-    (found,) = driver.fetch(ORDERS_0, require_stable=True)
-    assert found.error_code is ErrorCode.NONE
+    reading = driver.request(FetchOffsets, GROUP, (ORDERS_0,), True)
+    assert reading not in driver.replies
+    if is_lost:
+        driver.lose()
+        assert driver.error_of(reading) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    else:
+        driver.append()
+        (found,) = driver.replies[reading].offsets
+        assert found.error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert driver.unstable() == (set() if is_lost else {ORDERS_0})
+
+
+def test_an_answer_is_of_when_it_was_asked_for_though_a_transaction_commits_while_it_waits():
+    driver = GroupDriver()
+    driver.commit(offset(ORDERS_1, 1))
+
+    reading = driver.request(FetchOffsets, GROUP, (ORDERS_0,), True)
+    driver.commit_in_transaction(offset(ORDERS_0, 5))
+    driver.answer_question()
+    reading_again = driver.request(FetchOffsets, GROUP, (ORDERS_0,), True)
+    driver.settle()
+
+    (found,), (found_again,) = driver.replies[reading].offsets, driver.replies[reading_again].offsets
+    assert (found.error_code, found.offset) == (ErrorCode.NONE, -1)
+    assert found_again.error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 def test_other_partitions_of_the_group_are_stable():
@@ -144,6 +188,19 @@ def test_other_partitions_of_the_group_are_stable():
 
     assert (unstable.error_code, unstable.offset) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
     assert (stable.error_code, stable.offset) == (ErrorCode.NONE, 1)
+
+
+@pytest.mark.parametrize("require_stable", [True, False])
+def test_producers_that_hold_offsets_are_named_to_those_who_ask_for_stable_ones(require_stable):
+    driver = GroupDriver()
+    driver.pending(offset(ORDERS_0, 5))
+
+    def named() -> tuple[int, ...]:
+        return driver.answer_to(driver.request(FetchOffsets, GROUP, None, require_stable)).pending
+
+    assert named() == ((PRODUCER.producer_id,) if require_stable else ())
+    driver.ended(marker(PRODUCER))
+    assert named() == ()
 
 
 def test_a_deletion_takes_pending_offsets_with_it():
@@ -168,11 +225,10 @@ def test_the_batch_in_the_log_is_the_producers():
 
     driver.commit_in_transaction(offset(ORDERS_0, 5))
     driver.answer_question()
-    effect = driver.append()
+    ((producer_id, batch),) = driver.append().records
 
-    assert isinstance(effect, LogOffsets)
-    assert effect.producer == PRODUCER
-    entry = driver.logs[0].log.producers.get(PRODUCER.producer_id)
+    assert (producer_id, batch.producer) == (PRODUCER.producer_id, PRODUCER)
+    entry = driver.logs[0].producers.get(PRODUCER.producer_id)
     assert (entry.epoch, entry.open_since_offset, entry.last_sequence) == (0, 0, -1)
 
 
@@ -186,7 +242,7 @@ def test_many_commits_of_one_transaction_and_of_the_next_need_no_sequence():
     driver.ended(marker(PRODUCER))
 
     assert driver.offsets() == {ORDERS_0: 10}
-    assert driver.logs[0].log.last_stable_offset == driver.logs[0].log.log_end_offset
+    assert driver.logs[0].last_stable_offset == driver.logs[0].log_end_offset
 
 
 # Verification
@@ -256,7 +312,7 @@ def test_commits_that_come_before_the_answer_wait_in_order_behind_one_question()
         (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ],
 )
-def test_what_the_coordinator_does_not_confirm_is_refused(answer: ErrorCode, for_the_client: ErrorCode):
+def test_commit_that_the_coordinator_does_not_confirm_is_refused(answer: ErrorCode, for_the_client: ErrorCode):
     driver = GroupDriver()
     request = driver.commit_in_transaction(offset(ORDERS_0, 1))
 
@@ -298,7 +354,7 @@ def test_a_marker_makes_the_question_void():
 
     driver.write_markers(marker(PRODUCER, commit=False))
     assert driver.error_of(request) is ErrorCode.INVALID_TXN_STATE
-    driver.send(answer_to(question))
+    driver.send(verified(question))
     driver.settle()
 
     assert driver.unstable() == set()
@@ -323,13 +379,13 @@ def test_an_answer_for_a_partition_that_was_led_before_is_not_taken():
     driver.lead()
     request = driver.commit_in_transaction(offset(ORDERS_0, 6))
 
-    driver.send(answer_to(old))
+    driver.send(verified(old))
     assert not driver.appends
     driver.settle()
     assert driver.error_of(request) is ErrorCode.NONE
 
 
-def test_a_lost_append_leaves_the_transaction_confirmed():
+def test_after_a_lost_append_the_transaction_is_verified_again():
     driver = GroupDriver()
     driver.commit_in_transaction(offset(ORDERS_0, 5))
     driver.answer_question()
@@ -337,11 +393,11 @@ def test_a_lost_append_leaves_the_transaction_confirmed():
 
     driver.commit_in_transaction(offset(ORDERS_0, 5))
 
-    assert not driver.questions
+    assert len(driver.questions) == 1
 
 
 @pytest.mark.parametrize("fields", [{"transactional_id": ""}, {"producer": ProducerIdentity(-1, -1)}])
-def test_nobody_commits_in_a_transaction_without_saying_who(fields: dict[str, object]):
+def test_commit_in_a_transaction_without_a_producer_is_refused(fields: dict[str, object]):
     driver = GroupDriver()
 
     request = driver.commit_in_transaction(offset(ORDERS_0, 1), **fields)

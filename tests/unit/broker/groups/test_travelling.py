@@ -120,7 +120,7 @@ ON_THE_LANE = (
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_it_arrives(message: Message):
+def test_message_arrives(message: Message):
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=ON_THE_LANE) == message
     assert message.__struct_fields__[0] == "request_id"
 

@@ -9,7 +9,6 @@ from eagleray.broker.log import (
     Appended,
     Isolation,
     LogWriteFailed,
-    NewMarker,
     Origin,
     Rejection,
     TimestampType,
@@ -18,13 +17,13 @@ from eagleray.protocol.errors import ErrorCode, InvalidRecord
 from eagleray.protocol.records import split_batches
 from tests.support.batches import NOW_MS, data_batch, marker_batch, offsets_of, one_batch, placed, records_of
 from tests.support.faults import Fault, Operation, Outcome
-from tests.support.logs import DIRECTORY, OpenLog, append, append_markers, base_offsets, everything
+from tests.support.logs import DIRECTORY, OpenLog, append, append_markers, base_offsets, end_marker, everything
 from tests.support.simulated_disk import SimulatedDisk
 from tests.unit.protocol.forge import forge
 
 BATCH_BYTES = data_batch().header.size_bytes
-ABORT = NewMarker(7, 0, False, 0)
-COMMIT = NewMarker(7, 0, True, 0)
+ABORT = end_marker(7, 0, False, 0)
+COMMIT = end_marker(7, 0, True, 0)
 
 
 def assert_refused(result: Appended | Rejection, error_code: ErrorCode, *words: str) -> None:
@@ -182,7 +181,7 @@ def test_a_coordinators_batches_are_fenced_by_epoch_only(open_log: OpenLog) -> N
 def test_a_marker_is_a_control_batch_at_its_own_offset(open_log: OpenLog) -> None:
     log = open_log()
     append(log, data_batch(2, producer_id=7, epoch=3, transactional=True))
-    marker = NewMarker(7, 4, True, 12, transaction_version=2)
+    marker = end_marker(7, 4, True, 12, transaction_version=2)
     assert append_markers(log, marker, now_ms=NOW_MS + 1, leader_epoch=0) == [Appended(2, 2)]
     batch = split_batches(everything(log))[-1]
     assert bytes(batch.view) == bytes(
@@ -204,8 +203,8 @@ def test_only_aborted_transactions_with_records_are_indexed(open_log: OpenLog) -
 def test_a_fenced_marker_is_not_written(open_log: OpenLog) -> None:
     log = open_log()
     append(log, data_batch(producer_id=7, transactional=True))
-    append_markers(log, NewMarker(7, 0, True, 5))
-    results = append_markers(log, NewMarker(7, 0, True, 4), NewMarker(7, 0, True, 5))
+    append_markers(log, end_marker(7, 0, True, 5))
+    results = append_markers(log, end_marker(7, 0, True, 4), end_marker(7, 0, True, 5))
     assert_refused(results[0], ErrorCode.TRANSACTION_COORDINATOR_FENCED)
     assert results[1] == Appended(2, 2)
 
@@ -278,7 +277,7 @@ def test_a_segment_that_is_filled_exactly_is_not_rolled(open_log: OpenLog) -> No
 def test_a_segment_rolls_by_the_time_of_its_records(open_log: OpenLog) -> None:
     log = open_log(segment_ms=100)
     for age_ms in (0, 100, 50, 101, 0, 201, 202):
-        append(log, data_batch(timestamps_ms=[NOW_MS + age_ms]), now_ms=NOW_MS + 10**6)
+        append(log, data_batch(timestamps_ms=[NOW_MS + age_ms], keys=[b"key"]), now_ms=NOW_MS + 10**6)
     # 101 is more than 100 behind 0; then 201 is not more than 100 behind 101, but 202 is.
     assert base_offsets(log) == [0, 3, 6]
 
@@ -286,7 +285,7 @@ def test_a_segment_rolls_by_the_time_of_its_records(open_log: OpenLog) -> None:
 def test_a_compacted_topic_rolls_in_time_for_its_largest_compaction_lag(open_log: OpenLog) -> None:
     log = open_log(cleanup_compact=True, max_compaction_lag_ms=100)
     for age_ms in (0, 100, 50, 101, 0, 201, 202):
-        append(log, data_batch(timestamps_ms=[NOW_MS + age_ms]), now_ms=NOW_MS + 10**6)
+        append(log, data_batch(timestamps_ms=[NOW_MS + age_ms], keys=[b"key"]), now_ms=NOW_MS + 10**6)
     # 101 is more than 100 behind 0; then 201 is not more than 100 behind 101, but 202 is.
     assert base_offsets(log) == [0, 3, 6]
 

@@ -5,18 +5,27 @@ from collections.abc import Callable
 
 import pytest
 
-from eagleray.broker.log import Isolation, LogConfig, LogOffline, LogWriteFailed, NewMarker, PartitionLog
+from eagleray.broker.log import Isolation, LogConfig, LogOffline, LogWriteFailed, PartitionLog
 from eagleray.broker.log.checkpoint import note_failed_flush
 from tests.support.batches import NOW_MS, data_batch, offsets_of
 from tests.support.faults import Fault, Operation, Outcome, ProcessKilled
 from tests.support.log_checks import describe_producers, offset_entries, time_entries
-from tests.support.logs import DIRECTORY, OpenLog, aborted_in, append, append_markers, base_offsets, everything
+from tests.support.logs import (
+    DIRECTORY,
+    OpenLog,
+    aborted_in,
+    append,
+    append_markers,
+    base_offsets,
+    end_marker,
+    everything,
+)
 from tests.support.simulated_disk import SimulatedDisk
 
 SMALL = {"segment_bytes": 1024, "index_interval_bytes": 0}
 BOOKMARK = f"{DIRECTORY}/segment-bookmark"
-ABORT = NewMarker(7, 0, commit=False, coordinator_epoch=0)
-COMMIT = NewMarker(7, 0, commit=True, coordinator_epoch=0)
+ABORT = end_marker(7, 0, commit=False, coordinator_epoch=0)
+COMMIT = end_marker(7, 0, commit=True, coordinator_epoch=0)
 
 
 def file_of(base_offset: int, suffix: str = ".log") -> str:
@@ -213,6 +222,8 @@ def begin_another_segment(log: PartitionLog, disk: SimulatedDisk) -> None:
 
 
 def let_everything_expire(log: PartitionLog, disk: SimulatedDisk) -> None:
+    append_markers(log, ABORT, leader_epoch=1)
+    assert disk.exists(BOOKMARK), "what is left open would not expire"
     log.advance_high_watermark(log.log_end_offset)
     log.apply_retention(NOW_MS + 10**12)
 
@@ -232,7 +243,6 @@ def refuse_an_append(log: PartitionLog, disk: SimulatedDisk) -> None:
         begin_anew_further_on,
         begin_another_segment,
         let_everything_expire,
-        refuse_an_append,
     ],
 )
 def test_whatever_changes_the_segment_removes_it(open_log: OpenLog, disk: SimulatedDisk, change: CutsLog) -> None:
@@ -243,6 +253,15 @@ def test_whatever_changes_the_segment_removes_it(open_log: OpenLog, disk: Simula
     assert disk.exists(BOOKMARK)
     change(log, disk)
     assert not disk.exists(BOOKMARK)
+
+
+def test_a_refused_append_leaves_it(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    log = open_log(**SMALL)
+    work(log)
+    log.write_bookmark()
+    before = disk.tree()[BOOKMARK]
+    refuse_an_append(log, disk)
+    assert disk.tree()[BOOKMARK] == before
 
 
 @pytest.mark.parametrize("cut_to", [1, 5])

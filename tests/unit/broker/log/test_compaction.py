@@ -10,6 +10,7 @@ from eagleray.broker.log.producer_state import Rejection
 from eagleray.broker.log.reading import Isolation, TimestampedOffset
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import split_batches
+from eagleray.protocol.records.control import CONTROL_KEY
 from tests.support.batches import data_batch, whole_batches
 from tests.support.faults import Fault, Operation, Outcome
 from tests.support.keyed_log import (
@@ -274,6 +275,17 @@ class TestTransactions:
         assert marker in markers(keyed)
         assert not any(header.has_delete_horizon for header in keyed.headers() if header.is_control)
 
+    @pytest.mark.parametrize("commit", [True, False])
+    def test_record_with_the_key_of_a_marker_does_not_supersede_the_marker(self, keyed: KeyedLog, commit: bool) -> None:
+        """KAFKA-14055: there the transaction stays open for readers, or falls in with the next one."""
+        keyed.put((b"a", b"1"), producer_id=ALICE)
+        marker = keyed.end(ALICE, commit=commit)
+        keyed.put((CONTROL_KEY.pack(0, int(commit)), b"a key like any other"))
+        compact(keyed)
+        assert marker in markers(keyed)
+        assert keyed.log.last_stable_offset == keyed.log.high_watermark
+        assert (b"1" in [record.value for record in keyed.committed()]) is commit
+
     def test_the_index_keeps_the_aborted_transactions_of_which_something_is_left(self, keyed: KeyedLog) -> None:
         keyed.put((b"a", b"1"), producer_id=ALICE)
         keyed.end(ALICE, commit=False)
@@ -290,6 +302,21 @@ class TestTransactions:
         assert [(entry.producer_id, entry.first_offset) for entry in index] == [(ALICE, 2)]
         fetched = keyed.log.read(0, max_bytes=10**6, isolation=Isolation.READ_COMMITTED)
         assert [entry.first_offset for entry in fetched.aborted_transactions] == [2]
+
+    def test_aborted_transaction_behind_the_map_stays_in_the_index_and_keeps_its_marker(self, keyed: KeyedLog) -> None:
+        """KAFKA-13727: there a segment that was compacted in part forgot what is aborted in the rest of it."""
+        keyed.put((b"a", b"1"), (b"a", b"2"))
+        keyed.put((b"b", b"1"), producer_id=ALICE)
+        marker = keyed.end(ALICE, commit=False)
+        keyed.put((b"c", b"1"))
+        settle(keyed)
+        assert keyed.compact(max_keys=1)
+        keyed.check()
+        assert keyed.log.cleaned_up_to == 2
+        assert offsets(keyed)[0] == 1, "the segment was written anew"
+        assert [entry.first_offset for entry in keyed.log.segments[0].transaction_index] == [2]
+        assert marker in markers(keyed)
+        assert [record.offset for record in keyed.committed()] == [1, 4]
 
     def test_no_snapshot_tells_of_a_transaction_whose_marker_is_gone(self, keyed: KeyedLog) -> None:
         """A recovery that began with it would hold the last stable offset back."""

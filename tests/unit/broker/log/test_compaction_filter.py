@@ -60,7 +60,7 @@ def filtering(
         offsets.put(key, offset)
     state = ProducerState()
     for batch in producers:
-        apply_batch(state, batch)
+        apply_batch(state, batch, NOW_MS)
     return CompactionFilter(offsets, end_offset, state, now_ms=now_ms, delete_retention_ms=RETENTION_MS)
 
 

@@ -64,7 +64,7 @@ def test_a_committed_transaction_enters_no_index() -> None:
     assert transactions.meet_marker(marker_at(2)) == TransactionEnd(is_empty=False, aborted=None)
 
 
-def test_a_transaction_goes_on_in_the_next_segment() -> None:
+def test_transaction_goes_on_in_the_next_segment() -> None:
     transactions = expecting(aborted(1, 30))
     assert transactions.meet_batch(data_at(1))
     transactions.keep_batch(data_at(1))

@@ -39,11 +39,14 @@ SETTINGS = {
     "min.compaction.lag.ms": ("8", "min_compaction_lag_ms", 8),
     "max.compaction.lag.ms": ("9", "max_compaction_lag_ms", 9),
     "max.message.bytes": ("100", "max_message_bytes", 100),
+    "max.decompressed.bytes": ("15", "max_decompressed_bytes", 15),
     "message.timestamp.type": ("LogAppendTime", "message_timestamp_type", TimestampType.LOG_APPEND_TIME),
     "message.timestamp.before.max.ms": ("11", "message_timestamp_before_max_ms", 11),
     "message.timestamp.after.max.ms": ("12", "message_timestamp_after_max_ms", 12),
     "producer.id.expiration.ms": ("13", "producer_id_expiration_ms", 13),
+    "max.producer.ids": ("15", "max_producer_ids", 15),
     "flush": ("commit", "flush", Flush.COMMIT),
+    "flush.ms": ("14", "flush_ms", 14),
 }
 
 
@@ -129,6 +132,7 @@ def test_what_is_not_of_its_type_is_refused(key: str, text: str, expected: str) 
         ("message.timestamp.before.max.ms", 0, FOREVER_MS),
         ("message.timestamp.after.max.ms", 0, FOREVER_MS),
         ("producer.id.expiration.ms", 1, 2**31 - 1),
+        ("max.producer.ids", 1, 2**31 - 1),
     ],
 )
 def test_ranges_include_their_ends_and_nothing_more(key: str, smallest: int, largest: int) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from eagleray.broker.log import Isolation, NewMarker, PartitionLog
+from eagleray.broker.log import Isolation, PartitionLog
 from eagleray.broker.log.epoch_file import read_epochs, write_epochs
 from eagleray.broker.log.errors import LogDamaged
 from eagleray.broker.log.leader_epochs import EpochStart
 from eagleray.broker.log.reading import TimestampedOffset
 from tests.support.batches import NOW_MS, data_batch, offsets_of
 from tests.support.faults import Fault, Operation, Outcome, ProcessKilled
-from tests.support.logs import DIRECTORY, OpenLog, aborted_in, append, append_markers, everything
+from tests.support.logs import DIRECTORY, OpenLog, aborted_in, append, append_markers, end_marker, everything
 from tests.support.simulated_disk import SimulatedDisk
 
 SMALL = {"segment_bytes": 1024, "index_interval_bytes": 0}
@@ -85,7 +85,7 @@ def overwrite(disk: SimulatedDisk, path: str, data: bytes) -> None:
 def abort_and_fill(log: PartitionLog) -> None:
     """Append an aborted transaction, then what `fill` does in a segment of its own and in another epoch."""
     append(log, data_batch(producer_id=7, transactional=True, value=bytes(300)))
-    append_markers(log, NewMarker(7, 0, commit=False, coordinator_epoch=0))
+    append_markers(log, end_marker(7, 0, commit=False, coordinator_epoch=0))
     append(log, data_batch(value=LARGE_VALUE), leader_epoch=3)
     append(log, data_batch(value=LARGE_VALUE), leader_epoch=5)
     log.flush()

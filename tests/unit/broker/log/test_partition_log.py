@@ -13,7 +13,6 @@ from eagleray.broker.log import (
     LogConfig,
     LogOffline,
     LogWriteFailed,
-    NewMarker,
     OffsetOutOfRange,
     PartitionLog,
     Rejection,
@@ -29,6 +28,7 @@ from tests.support.logs import (
     append,
     append_markers,
     base_offsets,
+    end_marker,
     everything,
     full_segment,
     transactional,
@@ -38,8 +38,8 @@ from tests.support.simulated_disk import SimulatedDisk
 COMMITTED = Isolation.READ_COMMITTED
 UNCOMMITTED = Isolation.READ_UNCOMMITTED
 ENOUGH_BYTES = 2**30
-ABORT = NewMarker(7, 0, False, 0)
-COMMIT = NewMarker(7, 0, True, 0)
+ABORT = end_marker(7, 0, False, 0)
+COMMIT = end_marker(7, 0, True, 0)
 
 
 def state_of(log: PartitionLog) -> dict[str, object]:
@@ -252,7 +252,7 @@ def busy_log(open_log: OpenLog, **settings) -> PartitionLog:
     append(log, transactional(), transactional(producer_id=8), leader_epoch=1)
     append_markers(log, ABORT, leader_epoch=1)
     append(log, full_segment(1), leader_epoch=2)
-    append_markers(log, NewMarker(8, 2, True, 6), leader_epoch=2)
+    append_markers(log, end_marker(8, 2, True, 6), leader_epoch=2)
     append(log, transactional(producer_id=10), data_batch(2, timestamps_ms=[NOW_MS + 70, NOW_MS + 9]), leader_epoch=2)
     log.advance_high_watermark(8)
     log.delete_records(1)
@@ -284,7 +284,7 @@ def test_a_log_goes_on_after_it_was_opened_again(open_log: OpenLog) -> None:
     log.close()
     again = open_log(segment_bytes=1024, index_interval_bytes=100)
     assert append(again, data_batch(producer_id=9, sequence=5), leader_epoch=2) == [Appended(end_offset, end_offset)]
-    append_markers(again, NewMarker(10, 0, False, 0), NewMarker(7, 0, True, 0), leader_epoch=2)
+    append_markers(again, end_marker(10, 0, False, 0), end_marker(7, 0, True, 0), leader_epoch=2)
     again.advance_high_watermark(again.log_end_offset)
     assert again.last_stable_offset == again.log_end_offset
     before = state_of(again)

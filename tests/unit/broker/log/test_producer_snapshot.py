@@ -19,7 +19,7 @@ def reloaded(state: ProducerState) -> ProducerState:
 
 def test_the_file_is_kafkas() -> None:
     state = ProducerState()
-    state.apply_data(data_header(7, epoch=2, sequence=10, count=3, transactional=True), 100)
+    state.apply_data(data_header(7, epoch=2, sequence=10, count=3, transactional=True), 100, NOW_MS)
     body = struct.pack(">i", 1) + struct.pack(">qhiqiqiq", 7, 2, 12, 102, 2, NOW_MS, -1, 100)
     assert encode_snapshot(state) == struct.pack(">hI", 1, crc32c(body)) + body
 
@@ -30,10 +30,10 @@ def test_no_producers_are_a_snapshot_too() -> None:
 
 def test_everything_but_older_batches_comes_back() -> None:
     state = ProducerState()
-    state.apply_data(data_header(7, sequence=0), 0)
-    state.apply_data(data_header(7, sequence=1, count=4, transactional=True), 1)
-    state.apply_data(data_header(8, epoch=3, sequence=5), 5)
-    state.apply_marker(marker_header(8, epoch=3, timestamp_ms=NOW_MS + 9), EndTransactionMarker(True, 12), 6)
+    state.apply_data(data_header(7, sequence=0), 0, NOW_MS)
+    state.apply_data(data_header(7, sequence=1, count=4, transactional=True), 1, NOW_MS)
+    state.apply_data(data_header(8, epoch=3, sequence=5), 5, NOW_MS)
+    state.apply_marker(marker_header(8, epoch=3, timestamp_ms=NOW_MS + 9), EndTransactionMarker(True, 12), 6, NOW_MS)
     again = reloaded(state)
     first, second = again
     assert (first.producer_id, first.epoch, first.coordinator_epoch, first.open_since_offset) == (7, 0, -1, 1)
@@ -41,12 +41,12 @@ def test_everything_but_older_batches_comes_back() -> None:
     assert (second.producer_id, second.epoch, second.coordinator_epoch, second.open_since_offset) == (8, 3, 12, -1)
     assert second.last_timestamp_ms == NOW_MS + 9
     assert again.unstable.first_undecided_offset == 1
-    assert again.check_data(data_header(7, sequence=5, transactional=True), Origin.CLIENT) is None
+    assert again.check_data(data_header(7, sequence=5, transactional=True), Origin.CLIENT, NOW_MS) is None
 
 
 def test_a_producer_that_only_got_a_marker_comes_back() -> None:
     state = ProducerState()
-    state.apply_marker(marker_header(7, epoch=4), EndTransactionMarker(False, 2), 0)
+    state.apply_marker(marker_header(7, epoch=4), EndTransactionMarker(False, 2), 0, NOW_MS)
     (entry,) = reloaded(state)
     assert (entry.epoch, entry.coordinator_epoch, entry.batches, entry.next_sequence) == (4, 2, [], 0)
 
@@ -57,7 +57,7 @@ def test_a_producer_that_only_got_a_marker_comes_back() -> None:
 def test_the_first_sequence_is_found_from_the_last(sequence: int, count: int) -> None:
     state = ProducerState()
     header = data_header(7, sequence=sequence, count=count)
-    state.apply_data(header, 50)
+    state.apply_data(header, 50, NOW_MS)
     (entry,) = reloaded(state)
     assert entry.batches == [CachedBatch(sequence, header.last_sequence, 50, 49 + count, NOW_MS)]
 
@@ -65,13 +65,15 @@ def test_the_first_sequence_is_found_from_the_last(sequence: int, count: int) ->
 def test_the_last_batch_is_still_recognised_when_it_is_repeated() -> None:
     state = ProducerState()
     header = data_header(7, sequence=LAST_SEQUENCE - 1, count=4)
-    state.apply_data(header, 50)
-    assert reloaded(state).check_data(header, Origin.CLIENT) == CachedBatch(LAST_SEQUENCE - 1, 1, 50, 53, NOW_MS)
+    state.apply_data(header, 50, NOW_MS)
+    assert reloaded(state).check_data(header, Origin.CLIENT, NOW_MS) == CachedBatch(
+        LAST_SEQUENCE - 1, 1, 50, 53, NOW_MS
+    )
 
 
 def test_a_batch_at_offset_zero_is_not_mistaken_for_none() -> None:
     state = ProducerState()
-    state.apply_data(data_header(7), 0)
+    state.apply_data(data_header(7), 0, NOW_MS)
     (entry,) = reloaded(state)
     assert len(entry.batches) == 1
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from eagleray.broker.identities import LAST_EPOCH
+from eagleray.broker.log.producer_limit import IDLE_MS
 from eagleray.broker.log.producer_state import (
     CACHED_BATCHES,
     LAST_SEQUENCE,
@@ -17,6 +19,7 @@ from eagleray.broker.log.producer_state import (
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import EndTransactionMarker
 from tests.support.batches import NOW_MS, data_header, marker_header
+from tests.support.logs import end_marker
 
 PRODUCER = 7
 OTHER = 8
@@ -30,17 +33,18 @@ class Partition:
     def __init__(self) -> None:
         self.state = ProducerState()
         self.end_offset = 0
+        self.now_ms = NOW_MS
 
     def send(
         self, sequence: int, *, producer_id: int = PRODUCER, origin: Origin = Origin.CLIENT, **fields: Any
     ) -> CachedBatch | Rejection | int:
         """Return the offset of a batch that was taken, else the verdict."""
         header = data_header(producer_id, sequence=sequence, **fields)
-        verdict = self.state.check_data(header, origin)
+        verdict = self.state.check_data(header, origin, self.now_ms)
         if verdict is not None:
             return verdict
         base_offset = self.end_offset
-        self.state.apply_data(header, base_offset)
+        self.state.apply_data(header, base_offset, self.now_ms)
         self.end_offset += header.last_offset_delta + 1
         return base_offset
 
@@ -54,12 +58,14 @@ class Partition:
     ) -> CompletedTransaction | Rejection | None:
         """Return what a marker completed, or why it was refused."""
         header = marker_header(producer_id, epoch=epoch)
-        rejection = self.state.check_marker(header, marker, transaction_version=transaction_version)
+        rejection = self.state.check_marker(
+            end_marker(producer_id, epoch, marker.commit, marker.coordinator_epoch, transaction_version)
+        )
         if rejection is not None:
             return rejection
         offset = self.end_offset
         self.end_offset += 1
-        return self.state.apply_marker(header, marker, offset)
+        return self.state.apply_marker(header, marker, offset, self.now_ms)
 
 
 @pytest.fixture
@@ -216,7 +222,7 @@ def test_a_coordinators_batch_does_not_hide_a_repeat(partition: Partition) -> No
 def test_what_a_leader_has_taken_is_not_checked_again(partition: Partition) -> None:
     partition.send(0, epoch=5, transactional=True)
     header = data_header(PRODUCER, epoch=4, sequence=77)
-    assert partition.state.check_data(header, Origin.REPLICATION) is None
+    assert partition.state.check_data(header, Origin.REPLICATION, NOW_MS) is None
 
 
 # Transactions
@@ -325,7 +331,7 @@ def test_the_coordinators_epoch_is_known_for_each_producer_apart(partition: Part
     assert partition.end(EndTransactionMarker(True, 0), producer_id=OTHER) is None
 
 
-def test_in_version_2_a_late_marker_does_not_end_the_next_transaction(partition: Partition) -> None:
+def test_late_marker_of_version_2_does_not_end_the_next_transaction(partition: Partition) -> None:
     partition.send(0, epoch=0, transactional=True)
     assert isinstance(partition.end(COMMIT, epoch=1, transaction_version=2), CompletedTransaction)
     # The same marker again, once before and once after the next transaction began in the epoch that it gave.
@@ -343,8 +349,11 @@ def test_in_version_1_a_marker_carries_the_epoch_of_its_transaction(partition: P
 def test_checks_change_nothing(partition: Partition) -> None:
     partition.send(0, transactional=True)
     for _ in range(2):
-        assert partition.state.check_data(data_header(PRODUCER, sequence=1, transactional=True), Origin.CLIENT) is None
-        assert partition.state.check_marker(marker_header(PRODUCER, epoch=4), COMMIT) is None
+        assert (
+            partition.state.check_data(data_header(PRODUCER, sequence=1, transactional=True), Origin.CLIENT, NOW_MS)
+            is None
+        )
+        assert partition.state.check_marker(end_marker(PRODUCER, 4, COMMIT.commit, COMMIT.coordinator_epoch)) is None
     entry = partition.state.get(PRODUCER)
     assert entry is not None
     assert (entry.epoch, entry.last_sequence, entry.coordinator_epoch, entry.open_since_offset) == (0, 0, -1, 0)
@@ -355,29 +364,165 @@ def test_checks_change_nothing(partition: Partition) -> None:
 
 
 def test_a_producer_expires_when_it_was_idle_for_the_whole_time(partition: Partition) -> None:
-    partition.send(0, timestamp_ms=1_000)
-    assert partition.state.expire(1_099, 100) == 0
-    assert partition.state.expire(1_100, 100) == 1
+    partition.send(0)
+    assert partition.state.expire(NOW_MS + 99, 100) == 0
+    assert partition.state.expire(NOW_MS + 100, 100) == 1
     assert partition.state.get(PRODUCER) is None
     assert partition.send(17) == 1
 
 
+@pytest.mark.parametrize("timestamp_ms", [0, NOW_MS - 2**40, NOW_MS + 2**40])
+def test_the_timestamps_of_records_have_no_say_in_when_their_producer_expires(
+    partition: Partition, timestamp_ms: int
+) -> None:
+    partition.send(0, timestamp_ms=timestamp_ms)
+    assert partition.state.expire(NOW_MS + 99, 100) == 0
+    assert partition.send(0, timestamp_ms=timestamp_ms) == CachedBatch(0, 0, 0, 0, timestamp_ms)
+    assert partition.state.expire(NOW_MS + 100, 100) == 1
+
+
 def test_every_batch_and_marker_starts_the_time_again(partition: Partition) -> None:
-    partition.send(0, timestamp_ms=1_000)
-    partition.send(1, timestamp_ms=1_050)
-    assert partition.state.expire(1_149, 100) == 0
-    partition.state.apply_marker(marker_header(PRODUCER, timestamp_ms=1_090), COMMIT, 2)
-    assert partition.state.expire(1_189, 100) == 0
-    assert partition.state.expire(1_190, 100) == 1
+    partition.send(0)
+    partition.now_ms += 50
+    partition.send(1)
+    assert partition.state.expire(NOW_MS + 149, 100) == 0
+    partition.now_ms += 40
+    partition.end()
+    assert partition.state.expire(NOW_MS + 189, 100) == 0
+    assert partition.state.expire(NOW_MS + 190, 100) == 1
+
+
+def test_a_repeated_batch_starts_the_time_again(partition: Partition) -> None:
+    partition.send(0)
+    partition.state.heard_of(PRODUCER, NOW_MS + 50)
+    assert partition.state.expire(NOW_MS + 149, 100) == 0
+    assert partition.state.expire(NOW_MS + 150, 100) == 1
+
+
+def test_a_producer_is_remembered_for_no_longer_because_the_clock_was_set_back(partition: Partition) -> None:
+    partition.send(0)
+    assert partition.state.expire(NOW_MS - 10**6, 100) == 0
+    assert partition.state.expire(NOW_MS - 10**6 + 100, 100) == 1
 
 
 def test_a_producer_with_an_open_transaction_never_expires(partition: Partition) -> None:
-    partition.send(0, timestamp_ms=1_000, transactional=True)
-    partition.send(0, timestamp_ms=1_000, producer_id=OTHER)
+    partition.send(0, transactional=True)
+    partition.send(0, producer_id=OTHER)
     assert partition.state.expire(2**60, 100) == 1
     assert [entry.producer_id for entry in partition.state] == [PRODUCER]
     partition.end(ABORT)
     assert partition.state.expire(2**60, 100) == 1
+
+
+# The last epoch
+
+
+def test_a_producer_is_forgotten_with_its_last_epoch(partition: Partition) -> None:
+    partition.send(0, transactional=True)
+    partition.send(0, producer_id=OTHER)
+    completed = partition.end(COMMIT, epoch=LAST_EPOCH, transaction_version=2)
+    assert completed == CompletedTransaction(PRODUCER, 0, 2, False, 3)
+    assert [entry.producer_id for entry in partition.state] == [OTHER]
+    assert partition.state.unstable.first_undecided_offset is None
+    assert partition.state.unstable.first_unstable_offset == 0
+
+
+def test_the_marker_of_a_last_epoch_may_come_again_and_leaves_nothing(partition: Partition) -> None:
+    partition.send(0, transactional=True)
+    partition.end(COMMIT, epoch=LAST_EPOCH, transaction_version=2)
+    assert partition.end(COMMIT, epoch=LAST_EPOCH, transaction_version=2) is None
+    assert len(partition.state) == 0
+
+
+# The limit
+
+
+def fill(partition: Partition, most: int, **fields: Any) -> None:
+    partition.state.limit.most = most
+    for producer_id in range(most):
+        assert isinstance(partition.send(0, producer_id=producer_id, **fields), int)
+
+
+def test_a_newcomer_is_refused_where_every_producer_was_at_work(partition: Partition) -> None:
+    fill(partition, 3)
+    partition.now_ms += IDLE_MS - 1
+    assert_refused(partition.send(0), ErrorCode.POLICY_VIOLATION, "max.producer.ids", "3", "15 minutes")
+    assert len(partition.state) == 3
+    assert isinstance(partition.send(1, producer_id=0), int)
+
+
+def test_the_producer_that_was_idle_for_longest_makes_room(partition: Partition) -> None:
+    fill(partition, 3)
+    partition.now_ms += 1
+    partition.send(1, producer_id=0)
+    partition.now_ms += IDLE_MS
+    partition.send(1, producer_id=1)
+    assert isinstance(partition.send(0), int)
+    assert [entry.producer_id for entry in partition.state] == [0, 1, PRODUCER]
+    assert isinstance(partition.send(0, producer_id=OTHER), int)
+    assert [entry.producer_id for entry in partition.state] == [1, PRODUCER, OTHER]
+    assert_refused(partition.send(0, producer_id=9), ErrorCode.POLICY_VIOLATION)
+
+
+def test_a_producer_that_comes_back_to_work_does_not_make_room(partition: Partition) -> None:
+    fill(partition, 2)
+    partition.now_ms += IDLE_MS
+    partition.send(0, producer_id=5)
+    partition.send(1, producer_id=1)
+    assert_refused(partition.send(0, producer_id=6), ErrorCode.POLICY_VIOLATION)
+    assert [entry.producer_id for entry in partition.state] == [1, 5]
+
+
+def test_a_producer_with_an_open_transaction_never_makes_room(partition: Partition) -> None:
+    fill(partition, 2, transactional=True)
+    partition.now_ms += 100 * IDLE_MS
+    assert_refused(partition.send(0), ErrorCode.POLICY_VIOLATION)
+    partition.end(producer_id=1)
+    assert_refused(partition.send(0), ErrorCode.POLICY_VIOLATION)
+    partition.now_ms += IDLE_MS
+    assert isinstance(partition.send(0), int)
+    assert [entry.producer_id for entry in partition.state] == [0, PRODUCER]
+
+
+def test_a_replica_takes_what_its_leader_has_taken_and_forgets_it_when_it_may(partition: Partition) -> None:
+    fill(partition, 2)
+    assert isinstance(partition.send(0, origin=Origin.REPLICATION), int)
+    assert len(partition.state) == 3
+    assert partition.state.expire(NOW_MS + IDLE_MS - 1, 10**9) == 0
+    assert partition.state.expire(NOW_MS + IDLE_MS, 10**9) == 1
+
+
+def test_a_marker_that_ends_nothing_leaves_nothing_in_a_full_partition(partition: Partition) -> None:
+    fill(partition, 2)
+    assert partition.end(ABORT, epoch=4) is None
+    assert partition.state.get(PRODUCER) is None
+    partition.now_ms += IDLE_MS
+    assert partition.end(ABORT, epoch=4) is None
+    assert partition.state.get(PRODUCER) is not None
+    assert len(partition.state) == 2
+
+
+def test_branches_that_come_and_go_in_a_full_partition_leave_no_notes(partition: Partition) -> None:
+    fill(partition, 2)
+    assert_refused(partition.send(0), ErrorCode.POLICY_VIOLATION)
+    partition.state.limit.most = 3
+    for branch in range(10, 5000):
+        assert isinstance(partition.send(0, producer_id=branch, transactional=True), int)
+        partition.end(producer_id=branch, epoch=LAST_EPOCH, transaction_version=2)
+    assert len(partition.state.limit._notes or ()) < 1100
+    assert [entry.producer_id for entry in partition.state] == [0, 1]
+
+
+def test_there_is_room_although_the_clock_was_set_back(partition: Partition) -> None:
+    fill(partition, 2)
+    partition.now_ms += 10 * IDLE_MS
+    partition.send(1, producer_id=0)
+    partition.send(1, producer_id=1)
+    assert_refused(partition.send(0), ErrorCode.POLICY_VIOLATION)
+    partition.now_ms = NOW_MS
+    partition.state.expire(partition.now_ms, 10**9)
+    partition.now_ms += IDLE_MS
+    assert isinstance(partition.send(0), int)
 
 
 # Beginning from a snapshot
@@ -389,6 +534,6 @@ def test_a_state_made_of_entries_knows_their_open_transactions(partition: Partit
     partition.send(0, producer_id=9)
     again = ProducerState(reversed(list(partition.state)))
     assert again.unstable.first_undecided_offset == 0
-    again.apply_marker(marker_header(OTHER), COMMIT, 3)
+    again.apply_marker(marker_header(OTHER), COMMIT, 3, NOW_MS)
     assert again.unstable.first_undecided_offset == 1
     assert [entry.open_since_offset for entry in again] == [NO_OFFSET, 1, NO_OFFSET]

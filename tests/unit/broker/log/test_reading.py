@@ -6,16 +6,16 @@ from eagleray.broker.log import (
     AbortedTransaction,
     Isolation,
     LogDamaged,
-    NewMarker,
     OffsetOutOfRange,
     PartitionLog,
     TimestampType,
 )
 from eagleray.broker.log.reading import TimestampedOffset
+from eagleray.broker.messages import Marker
 from eagleray.protocol.records import CompressionType
 from tests.support.batches import NOW_MS, data_batch, offsets_of, whole_batches
 from tests.support.consumer import committed_records
-from tests.support.logs import DIRECTORY, OpenLog, append, append_markers, base_offsets
+from tests.support.logs import DIRECTORY, OpenLog, append, append_markers, base_offsets, end_marker
 from tests.support.simulated_disk import SimulatedDisk
 
 COMMITTED = Isolation.READ_COMMITTED
@@ -29,12 +29,12 @@ def transactional(producer_id: int, sequence: int = 0, count: int = 1):
     return data_batch(count, producer_id=producer_id, sequence=sequence, transactional=True)
 
 
-def abort(producer_id: int) -> NewMarker:
-    return NewMarker(producer_id, 0, False, 0)
+def abort(producer_id: int) -> Marker:
+    return end_marker(producer_id, 0, False, 0)
 
 
-def commit(producer_id: int) -> NewMarker:
-    return NewMarker(producer_id, 0, True, 0)
+def commit(producer_id: int) -> Marker:
+    return end_marker(producer_id, 0, True, 0)
 
 
 def replicate(log: PartitionLog) -> None:
@@ -81,7 +81,7 @@ def test_nothing_above_the_high_watermark_is_seen(open_log: OpenLog) -> None:
     assert offsets_of(log.read_for_replica(0, max_bytes=ENOUGH_BYTES)) == [0, 1, 2]
 
 
-def test_an_open_transaction_ends_what_a_committed_reader_sees(open_log: OpenLog) -> None:
+def test_open_transaction_ends_what_a_committed_reader_sees(open_log: OpenLog) -> None:
     log = open_log()
     append(log, data_batch(), transactional(7), data_batch())
     replicate(log)

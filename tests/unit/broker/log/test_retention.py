@@ -1,9 +1,23 @@
 """Which segments go, by size, by age and by the start of the log."""
 
-from eagleray.broker.log import LogConfig, PartitionLog
+import errno
+
+import pytest
+
+from eagleray.broker.log import Flush, LogConfig, LogWriteFailed, PartitionLog
 from eagleray.broker.log.retention import count_expired
 from tests.support.batches import NOW_MS, data_batch, offsets_of
-from tests.support.logs import DIRECTORY, OpenLog, append, base_offsets, everything
+from tests.support.faults import Fault, Operation, Outcome, ProcessKilled
+from tests.support.logs import (
+    DIRECTORY,
+    OpenLog,
+    append,
+    append_markers,
+    base_offsets,
+    end_marker,
+    everything,
+    transactional,
+)
 from tests.support.simulated_disk import SimulatedDisk
 
 SEGMENT_BYTES = 1024
@@ -12,7 +26,7 @@ HOUR_MS = 3_600_000
 
 def full_segment(timestamp_ms: int = NOW_MS):
     """A batch that leaves no room for another in its segment."""
-    return data_batch(value=b"x" * 900, timestamps_ms=[timestamp_ms])
+    return data_batch(value=b"x" * 900, timestamps_ms=[timestamp_ms], keys=[b"key"])
 
 
 BATCH_BYTES = full_segment().header.size_bytes
@@ -146,6 +160,36 @@ def test_nothing_above_the_high_watermark_goes(open_log: OpenLog) -> None:
     assert base_offsets(log) == [3]
 
 
+@pytest.mark.parametrize("settings", [{"retention_ms": HOUR_MS}, {"retention_bytes": 0}], ids=["age", "size"])
+def test_records_of_an_open_transaction_and_those_behind_them_stay(open_log: OpenLog, settings: dict[str, int]) -> None:
+    log = open_log(segment_bytes=SEGMENT_BYTES, **settings)
+    append(log, full_segment())
+    append(log, transactional(value=b"x" * 900))
+    append(log, full_segment())
+    log.advance_high_watermark(log.log_end_offset)
+    assert log.apply_retention(2**60) > 0
+    assert base_offsets(log) == [1, 2], "only what is decided is old"
+
+    append_markers(log, end_marker(7, 0, True, 1))
+    assert log.apply_retention(2**60) == 0, "the end of the transaction is not replicated yet"
+    log.advance_high_watermark(log.log_end_offset)
+    log.apply_retention(2**60)
+
+    assert log.log_start_offset == log.log_end_offset
+
+
+def test_the_start_of_the_log_may_be_moved_beyond_an_open_transaction(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=SEGMENT_BYTES)
+    append(log, transactional(value=b"x" * 900))
+    append(log, full_segment())
+    log.advance_high_watermark(log.log_end_offset)
+
+    log.delete_records(1)
+    log.apply_retention(NOW_MS)
+
+    assert base_offsets(log) == [1], "an operator who deletes records means all of them"
+
+
 # All of them
 
 
@@ -178,3 +222,81 @@ def test_a_log_of_one_empty_segment_has_nothing_to_give(open_log: OpenLog) -> No
     log = open_log(retention_ms=0, retention_bytes=0)
     assert log.apply_retention(2**60) == 0
     assert log.config == LogConfig(retention_ms=0, retention_bytes=0)
+
+
+# On a disk that is full
+
+
+def full_log_of(open_log: OpenLog, disk: SimulatedDisk, count: int, **settings) -> PartitionLog:
+    """Make a log of segments that are all too old, on a disk that has no room left."""
+    log = log_of(open_log, count, retention_ms=HOUR_MS, **settings)
+    disk.free_bytes = 0
+    with pytest.raises(LogWriteFailed, match="No space left"):
+        append(log, full_segment())
+    return log
+
+
+def test_a_full_disk_gets_room_by_retention(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    log = full_log_of(open_log, disk, 3)
+    assert log.apply_retention(NOW_MS + 2 * HOUR_MS) >= 2 * BATCH_BYTES
+    assert log.is_online
+    assert log.apply_retention(NOW_MS + 2 * HOUR_MS) in (0, BATCH_BYTES)
+    assert log.log_start_offset == log.log_end_offset == 3
+    assert disk.free_bytes >= 2 * BATCH_BYTES
+    append(log, full_segment())
+
+
+def test_a_full_disk_gets_room_by_deleting_records(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    log = full_log_of(open_log, disk, 3)
+    assert log.delete_records(2) == 2
+    assert (log.log_start_offset, base_offsets(log)[:1]) == (2, [2])
+
+
+def test_a_log_without_its_oldest_segments_starts_where_the_others_do(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    """The checkpoint had no room, even after the first of two segments was gone, and then the process died."""
+    log = log_of(open_log, 4)
+    refused = Fault(
+        Outcome.FAIL,
+        on=Operation.WRITE,
+        path_ending=".tmp",
+        error_number=errno.ENOSPC,
+        is_lasting=True,
+    )
+    with disk.injected(refused), pytest.raises(LogWriteFailed, match="the start of the log stays at 2"):
+        log.delete_records(2)
+    assert (log.log_start_offset, base_offsets(log), log.is_online) == (2, [2, 3], True)
+    disk.crash_process()
+    again = open_log(segment_bytes=SEGMENT_BYTES)
+    assert (again.log_start_offset, again.log_end_offset, base_offsets(again)) == (2, 4, [2, 3])
+    assert offsets_of(everything(again)) == [2, 3]
+
+
+def test_a_loss_of_power_leaves_no_gap_where_segments_went_first(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    log = log_of(open_log, 4, flush=Flush.COMMIT)
+    log.flush()
+    refused = Fault(Outcome.FAIL, on=Operation.WRITE, path_ending=".tmp", error_number=errno.ENOSPC, is_lasting=True)
+    log.close()
+    config = LogConfig(segment_bytes=SEGMENT_BYTES, flush=Flush.COMMIT)
+    for operation, skip, first in [
+        (Operation.RENAME, 0, 0),
+        (Operation.TRUNCATE, 0, 1),
+        (Operation.RENAME, 1, 1),
+        (Operation.TRUNCATE, 1, 2),
+    ]:
+        unlucky = disk.copy()
+        other = PartitionLog.open(unlucky, DIRECTORY, config, now_ms=NOW_MS)
+        power = Fault(Outcome.KILL, on=operation, path_ending=".deleted", skip=skip)
+        with unlucky.injected(refused), unlucky.injected(power), pytest.raises(ProcessKilled):
+            other.delete_records(2)
+        unlucky.lose_power(lambda: False)
+        found = PartitionLog.open(unlucky, DIRECTORY, config, now_ms=NOW_MS)
+        assert base_offsets(found) == list(range(first, 4))
+
+
+def test_a_segment_that_cannot_be_begun_leaves_the_log_as_it_was(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    log = log_of(open_log, 1, retention_ms=HOUR_MS)
+    full = Fault(Outcome.FAIL, on=Operation.CREATE, error_number=errno.ENOSPC)
+    with disk.injected(full):
+        assert log.apply_retention(NOW_MS + 2 * HOUR_MS) == 0
+    assert (base_offsets(log), log.is_online) == ([0], True)
+    assert append(log, data_batch())[0].base_offset == 1

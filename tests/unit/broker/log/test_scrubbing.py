@@ -1,4 +1,4 @@
-"""A scrub finds what a disk has changed in closed segments, and nothing where nothing was changed."""
+"""A scrub finds what a disk has changed of what was closed or flushed, and nothing where nothing was changed."""
 
 import pytest
 
@@ -83,6 +83,16 @@ def test_what_is_still_being_written_is_left_alone():
     scrub(log)
 
 
+def test_a_bit_that_has_changed_in_the_flushed_part_of_the_active_segment_is_found():
+    disk = SimulatedDisk()
+    log = log_of_segments(disk)
+    log.flush()
+    assert scrub(log, max_bytes=1) == log.log_end_offset
+    disk.rot(f"/log/{log.active_segment.base_offset:020}.log", 100, 1)
+    with pytest.raises(LogDamaged):
+        scrub(log)
+
+
 def test_what_is_deleted_meanwhile_is_passed_over():
     disk = SimulatedDisk()
     log = log_of_segments(disk)
@@ -92,3 +102,25 @@ def test_what_is_deleted_meanwhile_is_passed_over():
     log.advance_high_watermark(log.log_end_offset)
     log.delete_records(log.active_segment.base_offset)
     assert not own.step(2**20)
+
+
+@pytest.mark.parametrize("position", [7, 15], ids=["offset", "leader epoch"])
+def test_what_no_checksum_covers_is_compared_with_what_is_known(position):
+    disk = SimulatedDisk()
+    log = log_of_segments(disk)
+    second = log.segments[0].locate(1)
+    disk.rot(FIRST, second.position + position, 0b100)
+    with pytest.raises(LogDamaged):
+        scrub(log)
+
+
+def test_offset_that_is_missing_is_damage_where_no_compaction_can_have_taken_it():
+    disk = SimulatedDisk()
+    log = log_of_segments(disk)
+    first, second = (log.segments[0].locate(offset) for offset in (0, 1))
+    data = disk.tree()[FIRST]
+    file = disk.open(FIRST)
+    file.truncate(0)
+    file.write((data[: second.position] + data[second.position + second.size_bytes :] + data[: first.size_bytes],))
+    with pytest.raises(LogDamaged):
+        scrub(log, max_bytes=1)

@@ -99,9 +99,9 @@ def test_an_entry_is_added_once_more_than_the_interval_lies_behind_the_last(dire
     fill(segment, batches_at(*range(1000, 1010)))
     # The batches at positions 3, 6 and 9: two batches are not more than the interval, three are.
     assert len(segment.offset_index) == 3
-    assert segment.offset_index.position_at_or_before(1003) == 3 * BATCH_BYTES
-    assert segment.offset_index.position_at_or_before(1005) == 3 * BATCH_BYTES
-    assert segment.offset_index.position_at_or_before(1009) == 9 * BATCH_BYTES
+    assert segment.offset_index.entry_at_or_before(1003)[1] == 3 * BATCH_BYTES
+    assert segment.offset_index.entry_at_or_before(1005)[1] == 3 * BATCH_BYTES
+    assert segment.offset_index.entry_at_or_before(1009)[1] == 9 * BATCH_BYTES
     assert segment.index_bytes == 3 * 12
     segment.close()
 
@@ -139,7 +139,7 @@ def test_indexes_are_written_and_read_back(directory: str) -> None:
     again = open_segment(directory, interval=2 * BATCH_BYTES)
     assert again.load_indexes()
     assert len(again.offset_index) == 3
-    assert again.offset_index.position_at_or_before(1009) == 9 * BATCH_BYTES
+    assert again.offset_index.entry_at_or_before(1009)[1] == 9 * BATCH_BYTES
     assert (again.largest_timestamp_ms, again.offset_of_largest_timestamp) == (NOW_MS + 9, 1009)
     assert again.first_timestamp_ms == NOW_MS
     assert [again.transaction_index[number] for number in range(len(again.transaction_index))] == [aborted]
@@ -220,7 +220,7 @@ def test_a_damaged_sparse_index_is_built_anew(directory: str, suffix: str, damag
     if not segment.load_indexes():
         assert (suffix, damage) == (".index", "removed")
     else:
-        assert segment.offset_index.position_at_or_before(1005) == 5 * BATCH_BYTES
+        assert segment.offset_index.entry_at_or_before(1005)[1] == 5 * BATCH_BYTES
         assert segment.time_index.offset_before(NOW_MS + 5) == 1004
         assert len(segment.transaction_index) == 1
         segment.write_indexes()
@@ -245,9 +245,11 @@ def test_a_write_that_fails_halfway_is_cut_off_again() -> None:
     segment = open_segment("/log", file_system=disk)
     first, second = batches_at(1000, 1001)
     fill(segment, [first])
+    state = segment.state()
     full = Fault(Outcome.FAIL, on=Operation.WRITE, done_bytes=20, error_number=errno.ENOSPC)
     with disk.injected(full), pytest.raises(OSError, match="No space left"):
         segment.append([second.view], BATCH_BYTES)
+    segment.undo_append(state, 1001)
     assert segment.size_bytes == BATCH_BYTES
     assert disk.tree()["/log/00000000000000001000.log"] == bytes(first.view)
     fill(segment, [second])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eagleray.broker.log import AbortedTransaction, Appended, LogDamaged, NewMarker
+from eagleray.broker.log import AbortedTransaction, Appended, LogDamaged
 from eagleray.broker.log.leader_epochs import EpochEnd
 from tests.support.batches import NOW_MS, data_batch, offsets_of, placed
 from tests.support.logs import (
@@ -12,14 +12,15 @@ from tests.support.logs import (
     append,
     append_markers,
     base_offsets,
+    end_marker,
     everything,
     full_segment,
     transactional,
 )
 from tests.support.simulated_disk import SimulatedDisk
 
-ABORT = NewMarker(7, 0, False, 0)
-COMMIT = NewMarker(7, 0, True, 0)
+ABORT = end_marker(7, 0, False, 0)
+COMMIT = end_marker(7, 0, True, 0)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_a_cut_takes_back_what_the_producers_did(open_log: OpenLog) -> None:
     append(log, transactional())
     append_markers(log, ABORT)
     append(log, transactional(1), transactional(2))
-    append_markers(log, NewMarker(7, 3, False, 9))
+    append_markers(log, end_marker(7, 3, False, 9))
     log.truncate(3, now_ms=NOW_MS)
     entry = log.producers.get(7)
     assert entry is not None
@@ -115,3 +116,11 @@ def test_a_follower_that_cuts_can_take_the_leaders_batches(open_log: OpenLog) ->
     batch = placed(data_batch(2), 1, 2)
     assert log.append_replicated([batch], now_ms=NOW_MS) == [Appended(1, 2)]
     assert log.end_of_epoch(1) == EpochEnd(1, 1)
+
+
+def test_cut_inside_of_a_batch_takes_all_of_it_and_is_no_damage(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, data_batch(4), data_batch(4))
+    log.advance_high_watermark(8)
+    log.truncate(5, now_ms=NOW_MS)
+    assert (log.log_end_offset, log.high_watermark) == (4, 4)

@@ -17,10 +17,10 @@ from eagleray.broker.partitions.events import (
     PartitionFailed,
     Produced,
     RecordsDeleted,
-    Tick,
     VerifyTransaction,
     WriteMarkers,
 )
+from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, offsets_of
 from tests.support.faults import Fault, Operation, Outcome
@@ -61,7 +61,8 @@ def fails(operation, **when):
 @contextlib.contextmanager
 def breaking_log(disk):
     """Let a write to the log of `ORDERS` fail such that it cannot be undone either, which takes the log offline."""
-    with disk.injected(fails(Operation.WRITE)), disk.injected(fails(Operation.TRUNCATE, is_lasting=True)):
+    torn = fails(Operation.WRITE, done_bytes=1)
+    with disk.injected(torn), disk.injected(fails(Operation.TRUNCATE, is_lasting=True)):
         yield
 
 
@@ -204,7 +205,7 @@ def test_a_failed_log_does_not_add_itself_to_transactions(disk, leaders):
     assert len(effects) == 1
 
 
-def test_who_waits_for_a_coordinator_when_the_log_fails_is_told_when_it_has_answered(disk, leaders):
+def test_producer_that_waits_for_a_coordinator_when_the_log_fails_is_told_when_it_has_answered(disk, leaders):
     (question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
     with breaking_log(disk):
         leaders.handle([plain(2)], NOW_MS, NOW_MS)
@@ -219,9 +220,9 @@ def test_a_fetch_that_waits_is_told_when_the_log_fails(disk, leaders):
     assert fetched.partitions[0].error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_what_was_written_before_the_log_failed_in_the_same_turn_has_an_unknown_outcome(disk, leaders):
+def test_batch_written_before_the_log_failed_in_the_same_turn_has_an_unknown_outcome(disk, leaders):
     open_transaction(leaders)
-    one, two = fails(Operation.WRITE, skip=2), fails(Operation.TRUNCATE, is_lasting=True)
+    one, two = fails(Operation.WRITE, skip=2, done_bytes=1), fails(Operation.TRUNCATE, is_lasting=True)
     with disk.injected(one), disk.injected(two):
         effects = leaders.handle([in_transaction(2, 1), markers(3, ORDERS, PAYMENTS), plain(4)], NOW_MS, NOW_MS)
     assert codes(effects) == {2: ErrorCode.KAFKA_STORAGE_ERROR, 4: ErrorCode.KAFKA_STORAGE_ERROR}
@@ -249,7 +250,7 @@ def flushing(disk):
     return lead(disk, LogConfig(flush=Flush.COMMIT))
 
 
-def test_what_could_not_be_flushed_has_an_unknown_outcome(disk, flushing):
+def test_batch_that_could_not_be_flushed_has_an_unknown_outcome(disk, flushing):
     gap = plain(2, producer_id=7, sequence=5)
     with disk.injected(fails(Operation.FLUSH)):
         effects = flushing.handle(
@@ -265,7 +266,7 @@ def test_what_could_not_be_flushed_has_an_unknown_outcome(disk, flushing):
     assert failures(effects) == [ORDERS]
 
 
-def test_nobody_reads_what_could_not_be_flushed(disk, flushing):
+def test_records_that_could_not_be_flushed_are_not_read(disk, flushing):
     flushing.handle([fetch(1)], NOW_MS, NOW_MS)
     with disk.injected(fails(Operation.FLUSH)):
         effects = flushing.handle([plain(2), fetch(3, isolation=Isolation.READ_COMMITTED)], NOW_MS, NOW_MS)

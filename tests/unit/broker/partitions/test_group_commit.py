@@ -72,7 +72,7 @@ def steps_of_work():
 
 
 @pytest.mark.parametrize("kept_percent", [0, 50, 100])
-def test_what_was_answered_survives_the_loss_of_power_at_any_moment(kept_percent):
+def test_acknowledged_batches_survive_the_loss_of_power_at_any_moment(kept_percent):
     for step in range(steps_of_work()):
         disk = SimulatedDisk()
         leaders = lead(disk, CONFIG)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.identities import LAST_EPOCH, ProducerIdentity
 from eagleray.broker.log import Isolation
 from eagleray.broker.messages import Marker
 from eagleray.broker.partitions.events import (
@@ -12,12 +12,11 @@ from eagleray.broker.partitions.events import (
     MarkersAnswered,
     Produce,
     Produced,
-    Tick,
     VerifyTransaction,
     WriteMarkers,
 )
 from eagleray.broker.partitions.leaders import PartitionLeaders
-from eagleray.broker.runtime.deadlines import NEVER_MS
+from eagleray.broker.runtime.deadlines import NEVER_MS, Tick
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, data_batch, offsets_of
 from tests.support.leading import (
@@ -37,6 +36,7 @@ from tests.support.leading import (
     verified,
 )
 from tests.support.simulated_disk import SimulatedDisk
+from tests.unit.protocol.forge import forge_bytes
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_partition_that_is_led_elsewhere_is_refused(leaders):
         (b"\0" * 70, ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-def test_what_is_not_one_good_batch_is_refused(leaders, records, error_code):
+def test_bytes_that_are_not_one_good_batch_are_refused(leaders, records, error_code):
     (answer,) = leaders.handle([Produce(1, ORDERS, records)], NOW_MS, NOW_MS)
     assert answer.error_code is error_code
     assert answer.message
@@ -105,6 +105,22 @@ def test_a_rejection_of_the_log_reaches_the_producer_with_its_reason(leaders):
     assert first.error_code is ErrorCode.NONE
     assert second.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert "sequence 5" in second.message
+
+
+def test_the_answer_names_the_records_for_which_a_batch_is_refused(leaders):
+    batch = data_batch(3, timestamps_ms=[NOW_MS, NOW_MS * 2, NOW_MS * 3])
+    (answer,) = leaders.handle([Produce(1, ORDERS, bytes(batch.view))], NOW_MS, NOW_MS)
+    assert answer.error_code is ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in answer.record_errors] == [1, 2]
+    assert all("message.timestamp.after.max.ms" in error.message for error in answer.record_errors)
+
+
+def test_a_small_batch_that_claims_two_billion_records_is_refused(leaders):
+    claim = forge_bytes(bytes(8), record_count=2**31 - 1, last_offset_delta=2**31 - 2)
+    assert len(claim) == 69
+    (answer,) = leaders.handle([Produce(1, ORDERS, claim)], NOW_MS, NOW_MS)
+    assert (answer.error_code, answer.record_errors) == (ErrorCode.INVALID_RECORD, ())
+    assert "2147483647 records do not fit into 8 bytes" in answer.message
 
 
 # Verification
@@ -172,7 +188,7 @@ def test_a_zombie_that_comes_while_its_successor_waits_is_refused(leaders):
     assert (answer.request_id, answer.base_offset) == (1, 0)
 
 
-def test_what_the_coordinator_does_not_confirm_is_not_appended(leaders):
+def test_batch_that_the_coordinator_does_not_confirm_is_not_appended(leaders):
     (question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
     (answer,) = leaders.handle([verified(question, ErrorCode.INVALID_TXN_STATE)], NOW_MS, NOW_MS)
     assert (answer.request_id, answer.error_code) == (1, ErrorCode.INVALID_TXN_STATE)
@@ -180,7 +196,7 @@ def test_what_the_coordinator_does_not_confirm_is_not_appended(leaders):
     assert next_answer.base_offset == 0
 
 
-def test_a_marker_makes_the_question_void(leaders):
+def test_marker_makes_the_question_void(leaders):
     (question,) = leaders.handle([in_transaction(1)], NOW_MS, NOW_MS)
     refused, answered = leaders.handle([markers(2, ORDERS, commit=False)], NOW_MS, NOW_MS)
     assert (refused.request_id, refused.error_code) == (1, ErrorCode.INVALID_TXN_STATE)
@@ -210,6 +226,19 @@ def test_a_confirmation_does_not_speak_for_another_epoch_that_comes_with_it(lead
     assert [type(effect) for effect in effects] == [VerifyTransaction, Produced]
 
 
+def test_batch_behind_the_last_epoch_of_its_producer_is_asked_about_and_refused(leaders):
+    """A branch that is over: the partition has forgotten it, and its coordinator knows."""
+    open_transaction(leaders)
+    leaders.handle([markers(2, ORDERS, producer=ProducerIdentity(7, LAST_EPOCH), version=2)], NOW_MS, NOW_MS)
+    for sequence in (0, 1):
+        (question,) = leaders.handle([in_transaction(3, sequence, version=2)], NOW_MS, NOW_MS)
+        assert isinstance(question, VerifyTransaction)
+        (answer,) = leaders.handle([verified(question, ErrorCode.INVALID_TXN_STATE)], NOW_MS, NOW_MS)
+        assert (answer.request_id, answer.error_code) == (3, ErrorCode.INVALID_TXN_STATE)
+    (next_answer,) = leaders.handle([plain(4)], NOW_MS, NOW_MS)
+    assert next_answer.base_offset == 2
+
+
 def test_in_version_2_a_repeated_marker_leaves_the_next_transaction_alone(leaders):
     successor = ProducerIdentity(7, 1)
     open_transaction(leaders)
@@ -218,6 +247,18 @@ def test_in_version_2_a_repeated_marker_leaves_the_next_transaction_alone(leader
     leaders.handle([markers(4, ORDERS, producer=successor, version=2)], NOW_MS, NOW_MS)
     (answer,) = leaders.handle([verified(question)], NOW_MS, NOW_MS)
     assert (answer.request_id, answer.error_code) == (3, ErrorCode.NONE)
+
+
+def test_batch_of_the_next_transaction_is_taken_though_the_last_one_completes_while_it_waits(leaders):
+    """KAFKA-18575: there the leader looks before the end of the last transaction and asks the coordinator after it."""
+    successor = ProducerIdentity(7, 1)
+    open_transaction(leaders)
+    (question,) = leaders.handle([in_transaction(2, producer=successor, version=2)], NOW_MS, NOW_MS)
+    assert isinstance(question, VerifyTransaction)
+    (answered,) = leaders.handle([markers(3, ORDERS, producer=successor, version=2)], NOW_MS, NOW_MS)
+    assert answered == MarkersAnswered(3)
+    (answer,) = leaders.handle([verified(question)], NOW_MS, NOW_MS)
+    assert (answer.request_id, answer.error_code, answer.base_offset) == (2, ErrorCode.NONE, 2)
 
 
 def test_in_version_2_a_marker_refuses_the_batches_of_its_own_transaction_that_wait(leaders):
@@ -339,7 +380,7 @@ def test_a_reader_with_another_leader_epoch_is_told(leaders, epoch, error_code):
     assert fetched.partitions[0].error_code is error_code
 
 
-def test_when_the_bytes_are_used_up_the_rest_comes_without_records(leaders):
+def test_partitions_beyond_the_limit_of_bytes_come_without_records(leaders):
     leaders.handle([plain(1), plain(2, PAYMENTS)], NOW_MS, NOW_MS)
     (fetched,) = leaders.handle([fetch(3, partitions=(ORDERS, PAYMENTS), max_bytes=1)], NOW_MS, NOW_MS)
     orders, payments = fetched.partitions
@@ -350,7 +391,7 @@ def test_when_the_bytes_are_used_up_the_rest_comes_without_records(leaders):
 # Resigning
 
 
-def test_whoever_waits_on_a_partition_that_is_resigned_is_sent_away(leaders):
+def test_requests_that_wait_on_a_resigned_partition_are_sent_away(leaders):
     leaders.handle([in_transaction(1), fetch(2)], NOW_MS, NOW_MS)
     log, effects = leaders.resign(ORDERS)
     assert [(effect.request_id, type(effect)) for effect in effects] == [(1, Produced), (2, Fetched)]

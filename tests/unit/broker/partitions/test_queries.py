@@ -20,8 +20,8 @@ from eagleray.broker.partitions.events import (
     ProducerDescription,
     ProducersDescribed,
     RecordsDeleted,
-    Tick,
 )
+from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS
 from tests.support.leading import (
@@ -132,7 +132,7 @@ def test_a_timestamp_that_means_nothing_is_refused(leaders):
         (LEADER_EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_whoever_asks_for_an_offset_with_another_leader_epoch_is_told(leaders, epoch, error_code):
+def test_question_for_an_offset_with_another_leader_epoch_is_refused(leaders, epoch, error_code):
     answer = ask(leaders, ListOffset(1, ORDERS, LATEST_TIMESTAMP, leader_epoch=epoch))
     assert answer.error_code is error_code
 
@@ -179,7 +179,7 @@ def test_every_epoch_ends_at_the_beginning_of_a_log_that_was_never_written(leade
         (LEADER_EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_whoever_asks_for_the_end_of_an_epoch_with_another_leader_epoch_is_told(leaders, epoch, error_code):
+def test_question_for_the_end_of_an_epoch_with_another_leader_epoch_is_refused(leaders, epoch, error_code):
     leaders.handle([plain(1)], NOW_MS, NOW_MS)
     assert ask(leaders, EpochEndOffset(2, ORDERS, LEADER_EPOCH, epoch)).error_code is error_code
 
@@ -194,7 +194,7 @@ def test_records_are_deleted_before_an_offset_or_up_to_the_high_watermark(leader
     assert ask(leaders, DeleteRecords(4, ORDERS, TO_HIGH_WATERMARK)) == RecordsDeleted(4, ErrorCode.NONE, 3)
 
 
-def test_what_was_deleted_stays_deleted_when_the_process_dies():
+def test_deleted_records_stay_deleted_when_the_process_dies():
     disk = SimulatedDisk()
     leaders = lead(disk)
     leaders.handle([plain(1, count=3), DeleteRecords(2, ORDERS, 2)], NOW_MS, NOW_MS)

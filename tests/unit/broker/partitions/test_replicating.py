@@ -21,13 +21,13 @@ from eagleray.broker.partitions.events import (
     PartitionFailed,
     Produced,
     RecordsDeleted,
-    Tick,
     VerifyTransaction,
 )
 from eagleray.broker.partitions.leader import MARKERS_TIMEOUT_MS
 from eagleray.broker.partitions.leaders import PartitionLeaders
 from eagleray.broker.replication.events import BrokerHeartbeatAnswered, Replicated, Resigned, SendPush
 from eagleray.broker.replication.lease import Lease
+from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, offsets_of
 from tests.support.faults import Fault, Operation, Outcome
@@ -42,7 +42,7 @@ from tests.support.leading import (
     plain,
     verified,
 )
-from tests.support.replicas import CONFIG, LIVES, has_all, held_lease, leader_of, pushes_in
+from tests.support.replicas import CONFIG, INCARNATIONS, has_all, held_lease, leader_of, pushes_in
 from tests.support.simulated_disk import SimulatedDisk
 
 STEADY_MS = 5000
@@ -60,7 +60,7 @@ class Led:
         self.leaders = PartitionLeaders()
         self.leaders.lead(ORDERS, self.replication)
         self.leaders.lead(PAYMENTS, alone(open_log(self.disk, PAYMENTS), partition=PAYMENTS))
-        self._pushes = pushes_in(self.replication.learn(self.replication.state, LIVES, STEADY_MS))
+        self._pushes = pushes_in(self.replication.learn(self.replication.state, INCARNATIONS, STEADY_MS))
         self.handle()
         self.followers_answer()
 
@@ -89,7 +89,7 @@ class Led:
         """Lead the same log at the next epoch."""
         self.replication = leader_of(log, epoch=self.replication.leader_epoch + 1, lease=self.lease)
         self.leaders.lead(ORDERS, self.replication)
-        self._pushes = pushes_in(self.replication.learn(self.replication.state, LIVES, STEADY_MS))
+        self._pushes = pushes_in(self.replication.learn(self.replication.state, INCARNATIONS, STEADY_MS))
 
     def tick(self, steady_ms):
         return self.told(self.replication.tick(steady_ms), steady_ms)
@@ -179,11 +179,11 @@ def test_leader_that_may_have_been_replaced_says_of_no_offset_that_it_is_out_of_
     assert fetched.partitions[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_lease_that_ends_while_somebody_waits_holds_the_answer_back_until_there_is_one(led):
+def test_lease_that_ends_holds_waiting_answers_back_until_there_is_one(led):
     led.handle(plain(1))
     later_ms = STEADY_MS + CONFIG.leader_lease_ms
     assert led.followers_answer(steady_ms=later_ms) == []
-    led.lease.answered(BrokerHeartbeatAnswered(1, LIVES[1], later_ms, ErrorCode.NONE, 0))
+    led.lease.answered(BrokerHeartbeatAnswered(1, INCARNATIONS[1], later_ms, ErrorCode.NONE, 0))
     assert codes(led.tick(later_ms)) == {1: ErrorCode.NONE}
 
 
@@ -333,7 +333,7 @@ def deletable(led):
     led.followers_answer()
 
 
-def test_a_deletion_is_answered_when_everybody_in_sync_has_deleted(led):
+def test_deletion_is_answered_when_all_in_sync_have_deleted(led):
     deletable(led)
     assert led.handle(DeleteRecords(3, ORDERS, 1)) == []
     assert led.log.log_start_offset == 1
@@ -365,7 +365,7 @@ def test_a_deletion_does_not_wait_for_who_has_left_the_in_sync_set(led):
     led.handle(DeleteRecords(3, ORDERS, 1))
     led.followers_answer(2)
     without = msgspec.structs.replace(led.replication.state, isr=(1, 2), partition_epoch=1)
-    led.told(led.replication.learn(without, LIVES, STEADY_MS))
+    led.told(led.replication.learn(without, INCARNATIONS, STEADY_MS))
     assert led.tick(STEADY_MS) == [RecordsDeleted(3, ErrorCode.NONE, 1)]
 
 
@@ -417,7 +417,8 @@ def test_a_log_that_fails_resigns_so_that_another_replica_can_lead(led):
     led.handle(plain(1))
     path = f"/{ORDERS}/00000000000000000000.log"
     broken = Fault(Outcome.FAIL, on=Operation.TRUNCATE, path_ending=path, is_lasting=True)
-    with led.disk.injected(Fault(Outcome.FAIL, on=Operation.WRITE, path_ending=path)), led.disk.injected(broken):
+    torn = Fault(Outcome.FAIL, on=Operation.WRITE, path_ending=path, done_bytes=1)
+    with led.disk.injected(torn), led.disk.injected(broken):
         effects = led.handle(plain(2), markers(3, ORDERS, PAYMENTS))
     assert codes(effects) == {1: ErrorCode.NOT_LEADER_OR_FOLLOWER, 2: ErrorCode.KAFKA_STORAGE_ERROR}
     assert marked(effects) == {3: (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE)}

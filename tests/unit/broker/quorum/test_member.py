@@ -2,7 +2,7 @@
 
 import pytest
 
-from eagleray.broker.controller.nodes import NO_NODE
+from eagleray.broker.metadata.nodes import NO_NODE
 from eagleray.broker.quorum.config import QuorumConfig
 from eagleray.broker.quorum.election_state import ElectionState, read_election_state
 from eagleray.broker.quorum.events import Committed, Deposed, Elected, RequestVote, SendTo, VoteAnswered
@@ -62,19 +62,20 @@ def test_follower_takes_no_proposals() -> None:
 def test_a_vote_is_on_the_disk_before_it_is_given() -> None:
     voters = Voters(1, 2, 3)
     voters.tell(1, RequestVote(5, 2, -1, 0))
-    assert read_election_state(voters.disks[1], ELECTION_STATE) == ElectionState(5, 2, voters.life(1))
+    kept = read_election_state(voters.disks[1], ELECTION_STATE)
+    assert kept == ElectionState(5, 2, voters.incarnation(1), sequence=kept.sequence)
     voters.now_ms += 2 * TIMEOUT_MS
     voters.start(1)
     voters.now_ms += 2 * TIMEOUT_MS
     voters.sent.clear()
     voters.tell(1, RequestVote(5, 3, -1, 0))
-    assert voters.sent == [(1, SendTo(3, VoteAnswered(5, 1, voters.life(1), 5, False, False)))]
+    assert voters.sent == [(1, SendTo(3, VoteAnswered(5, 1, voters.incarnation(1), 5, False, False)))]
 
 
 def test_pre_vote_changes_nothing() -> None:
     voters = Voters(1, 2, 3)
     voters.tell(1, RequestVote(5, 2, -1, 0, is_pre_vote=True))
-    assert voters.sent == [(1, SendTo(2, VoteAnswered(0, 1, voters.life(1), 5, True, True)))]
+    assert voters.sent == [(1, SendTo(2, VoteAnswered(0, 1, voters.incarnation(1), 5, True, True)))]
     assert voters[1].term == 0
 
 
@@ -95,10 +96,10 @@ def test_voter_with_a_recent_leader_grants_no_vote_and_stays_in_its_term() -> No
     voters.elect(1)
     voters.now_ms += TIMEOUT_MS - 1
     voters.tell(2, RequestVote(9, 3, 9, 100))
-    assert voters.sent == [(2, SendTo(3, VoteAnswered(1, 2, voters.life(2), 9, False, False)))]
+    assert voters.sent == [(2, SendTo(3, VoteAnswered(1, 2, voters.incarnation(2), 9, False, False)))]
     voters.now_ms += 1
     voters.tell(2, RequestVote(9, 3, 9, 100))
-    assert voters.sent[-1] == (2, SendTo(3, VoteAnswered(9, 2, voters.life(2), 9, False, True)))
+    assert voters.sent[-1] == (2, SendTo(3, VoteAnswered(9, 2, voters.incarnation(2), 9, False, True)))
 
 
 def test_a_new_life_waits_as_if_it_had_heard_from_a_leader() -> None:
@@ -106,7 +107,7 @@ def test_a_new_life_waits_as_if_it_had_heard_from_a_leader() -> None:
     voters.elect(1)
     voters.start(2)
     voters.tell(2, RequestVote(9, 3, 9, 100))
-    assert voters.sent[-1] == (2, SendTo(3, VoteAnswered(1, 2, voters.life(2), 9, False, False)))
+    assert voters.sent[-1] == (2, SendTo(3, VoteAnswered(1, 2, voters.incarnation(2), 9, False, False)))
 
 
 def test_a_leader_holds_for_its_lease_after_it_sent_what_was_answered() -> None:
@@ -239,7 +240,7 @@ def test_voter_that_dies_while_it_drops_its_log_has_no_vote_of_its_own_until_it_
     voters.sent.clear()
     asked = RequestVote(9, 2, 9, 100, is_pre_vote=True)
     voters.tell(3, asked)
-    assert (3, SendTo(2, VoteAnswered(1, 3, voters.life(3), 9, True, True, False))) in voters.sent
+    assert (3, SendTo(2, VoteAnswered(1, 3, voters.incarnation(3), 9, True, True, False))) in voters.sent
     voters.tick(1)
     voters.elect(2)
     voters.now_ms += 500
@@ -247,7 +248,7 @@ def test_voter_that_dies_while_it_drops_its_log_has_no_vote_of_its_own_until_it_
     voters.carry()
     voters.now_ms += 2 * TIMEOUT_MS
     voters.tell(3, asked)
-    assert voters.sent == [(3, SendTo(2, VoteAnswered(2, 3, voters.life(3), 9, True, True, True)))]
+    assert voters.sent == [(3, SendTo(2, VoteAnswered(2, 3, voters.incarnation(3), 9, True, True, True)))]
 
 
 def test_a_push_for_an_earlier_life_is_refused() -> None:
@@ -331,13 +332,13 @@ def test_voter_with_an_empty_disk_does_not_keep_a_leader_that_it_may_have_helped
 
 
 @pytest.mark.parametrize(
-    ("settings", "complaint"),
+    ("settings", "refusal"),
     [
         ({"controller_quorum_lease_ms": 819}, "expected at most 818"),
         ({"controller_quorum_heartbeat_interval_ms": 800}, "less than the lease"),
         ({"controller_quorum_push_timeout_ms": 0}, "expected a value from 1 to"),
     ],
 )
-def test_settings_that_could_not_work_are_refused(settings: dict[str, int], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_settings_that_could_not_work_are_refused(settings: dict[str, int], refusal: str) -> None:
+    with pytest.raises(ValueError, match=refusal):
         QuorumConfig(**settings)

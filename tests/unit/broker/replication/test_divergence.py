@@ -6,14 +6,14 @@ from eagleray.broker.log import PartitionLog
 from eagleray.broker.replication.divergence import Agreement, epoch_before, find_agreement, told_epochs
 from eagleray.broker.replication.events import EPOCHS_TOLD, PushAnswered
 from eagleray.protocol.errors import ErrorCode
-from tests.support.replicas import LIVES, PARTITION, open_log, write
+from tests.support.replicas import INCARNATIONS, PARTITION, open_log, write
 
 
 def told(log: PartitionLog) -> PushAnswered:
     return PushAnswered(
         PARTITION,
         2,
-        LIVES[2],
+        INCARNATIONS[2],
         1,
         9,
         ErrorCode.OFFSET_OUT_OF_RANGE,

@@ -8,7 +8,8 @@ from eagleray.broker.replication.events import EpochBegun, Push
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, data_batch
 from tests.support.logs import everything
-from tests.support.replicas import LIVES, PARTITION, catch_up, follower_of, leader_of, open_log, pushes_in, write
+from tests.support.replicas import INCARNATIONS, PARTITION, catch_up, follower_of, leader_of, open_log, pushes_in, write
+from tests.unit.protocol.forge import forge_bytes
 
 
 def push_of(log: PartitionLog, base_offset: int, *, epoch: int, high_watermark: int = 0, **changes: object) -> Push:
@@ -18,7 +19,7 @@ def push_of(log: PartitionLog, base_offset: int, *, epoch: int, high_watermark: 
         1,
         epoch,
         1,
-        LIVES[2],
+        INCARNATIONS[2],
         base_offset,
         log.epochs.epoch_at(base_offset - 1),
         records,
@@ -29,11 +30,11 @@ def push_of(log: PartitionLog, base_offset: int, *, epoch: int, high_watermark: 
     return msgspec.structs.replace(push, **changes)
 
 
-def test_it_appends_what_it_is_pushed_and_follows_the_high_watermark() -> None:
+def test_follower_appends_what_it_is_pushed_and_follows_the_high_watermark() -> None:
     theirs, ours = write(open_log(), 1, 1, 1), open_log()
     follower = follower_of(ours)
     answer = follower.push(push_of(theirs, 0, epoch=1, high_watermark=2), NOW_MS)
-    assert (answer.error_code, answer.end_offset, answer.incarnation) == (ErrorCode.NONE, 3, LIVES[2])
+    assert (answer.error_code, answer.end_offset, answer.incarnation) == (ErrorCode.NONE, 3, INCARNATIONS[2])
     assert everything(ours) == everything(theirs)
     assert ours.high_watermark == 2
 
@@ -45,7 +46,7 @@ def test_its_high_watermark_is_never_beyond_what_agrees() -> None:
     assert (ours.log_end_offset, ours.high_watermark) == (1, 1)
 
 
-def test_it_refuses_older_leaders_and_says_who_is_newer() -> None:
+def test_follower_refuses_older_leaders_and_names_the_newer() -> None:
     theirs, ours = write(open_log(), 1), open_log()
     follower = follower_of(ours)
     follower.follow(5)
@@ -61,7 +62,7 @@ def test_a_newer_leader_is_followed_at_its_first_push() -> None:
 
 
 @pytest.mark.parametrize(("ours", "base_offset"), [((1,), 2), ((1, 2), 2)])
-def test_where_the_entry_before_is_missing_or_differs_it_says_what_it_has(
+def test_follower_says_what_it_has_where_the_entry_before_is_missing_or_differs(
     ours: tuple[int, ...], base_offset: int
 ) -> None:
     log = write(open_log(), *ours)
@@ -126,7 +127,7 @@ def test_a_follower_below_the_start_of_the_leaders_log_begins_anew_with_its_prod
     theirs.advance_high_watermark(8)
     theirs.delete_records(6)
     leader = leader_of(theirs, epoch=3)
-    push = pushes_in(leader.learn(leader.state, LIVES, NOW_MS))[2]
+    push = pushes_in(leader.learn(leader.state, INCARNATIONS, NOW_MS))[2]
     catch_up(leader, follower_of(ours), 2, push)
     assert (ours.log_start_offset, ours.log_end_offset) == (6, 8)
     assert everything(ours) == everything(theirs)
@@ -170,7 +171,7 @@ def copied(*places: tuple[int, int]) -> PartitionLog:
     return log
 
 
-def test_what_the_leader_has_compacted_away_is_no_place_for_records_of_another() -> None:
+def test_gap_that_the_leader_has_compacted_takes_no_records_of_another() -> None:
     """What differs lies where the leader has nothing any more, before the first of its batches that is new."""
     theirs, ours = copied((0, 1), (3, 3)), write(open_log(), 1, 2, 2)
     answer = follower_of(ours).push(push_of(theirs, 1, epoch=3), NOW_MS)
@@ -186,7 +187,7 @@ def test_an_epoch_is_not_taken_to_last_until_the_next_that_compaction_has_left(i
         theirs._file_system.remove("/log/leader-epoch-checkpoint")
         theirs = PartitionLog.open(theirs._file_system, "/log", theirs.config, now_ms=NOW_MS)
     leader = leader_of(theirs, epoch=4)
-    push = pushes_in(leader.learn(leader.state, LIVES, NOW_MS))[2]
+    push = pushes_in(leader.learn(leader.state, INCARNATIONS, NOW_MS))[2]
     catch_up(leader, follower_of(ours), 2, push)
     assert everything(ours) == everything(theirs)
 
@@ -205,9 +206,49 @@ def test_an_epoch_is_not_taken_to_last_until_the_next_that_compaction_has_left(i
 def test_any_two_logs_become_equal_in_few_round_trips(theirs: tuple[int, ...], ours: tuple[int, ...]) -> None:
     leaders_log, log = write(open_log(), *theirs), write(open_log(), *ours)
     leader, follower = leader_of(leaders_log, epoch=9), follower_of(log)
-    push = pushes_in(leader.learn(leader.state, LIVES, NOW_MS))[2]
+    push = pushes_in(leader.learn(leader.state, INCARNATIONS, NOW_MS))[2]
     for _ in range(3):
         effects = leader.push_answered(follower.push(push, NOW_MS), NOW_MS)
         push = pushes_in(effects).get(2, push)
     assert everything(log) == everything(leaders_log)
     assert [*log.epochs] == [*leaders_log.epochs]
+
+
+@pytest.mark.parametrize("position", [12, 15], ids=["beyond all", "beyond the leader's"])
+def test_epoch_that_the_leaders_disk_has_changed_is_refused(position: int) -> None:
+    """No checksum covers it, and a wrong one would make this log differ where it is the same."""
+    theirs, ours = write(open_log(), 1, 1), open_log()
+    records = bytearray(everything(theirs))
+    records[len(records) // 2 + position] ^= 0x04
+    answer = follower_of(ours).push(push_of(theirs, 0, epoch=1, records=bytes(records)), NOW_MS)
+    assert answer.error_code is ErrorCode.CORRUPT_MESSAGE
+    assert ours.log_end_offset == 0
+
+
+def test_epoch_that_falls_within_a_push_is_refused() -> None:
+    theirs, ours = write(open_log(), 3, 3), open_log()
+    records = bytearray(everything(theirs))
+    records[len(records) // 2 + 15] ^= 0x01
+    answer = follower_of(ours).push(push_of(theirs, 0, epoch=3, records=bytes(records)), NOW_MS)
+    assert answer.error_code is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize(("delta", "count"), [(-1, 0), (-2, 1), (0, 2)])
+def test_batch_behind_which_the_log_could_not_go_on_is_refused(delta: int, count: int) -> None:
+    ours = open_log()
+    records = forge_bytes(b"records", last_offset_delta=delta, record_count=count, leader_epoch=1)
+    push = push_of(write(open_log(), 1), 0, epoch=1, records=records)
+    answer = follower_of(ours).push(push, NOW_MS)
+    assert (answer.error_code, ours.log_end_offset) == (ErrorCode.CORRUPT_MESSAGE, 0)
+
+
+def test_follower_on_a_full_disk_takes_no_records_and_deletes_what_its_leader_has_deleted() -> None:
+    theirs, ours = write(open_log(), 1, 1, 1), open_log()
+    follower = follower_of(ours)
+    follower.push(push_of(theirs, 0, epoch=1, high_watermark=3), NOW_MS)
+    write(theirs, 1)
+    push = push_of(theirs, 3, epoch=1, high_watermark=3, log_start_offset=2)
+    assert follower.push(push, NOW_MS, takes_records=False).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (ours.log_start_offset, ours.log_end_offset) == (2, 3)
+    assert follower.push(push, NOW_MS).error_code is ErrorCode.NONE
+    assert ours.log_end_offset == 4

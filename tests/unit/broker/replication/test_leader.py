@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from eagleray.broker.controller.topics import PartitionImage
 from eagleray.broker.log import Flush, LogConfig, LogDamaged, LogError, PartitionLog
+from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.events import (
     InSyncReplica,
     IsrAnswered,
@@ -21,7 +21,7 @@ from tests.support.faults import Fault, Operation, Outcome
 from tests.support.logs import everything
 from tests.support.replicas import (
     CONFIG,
-    LIVES,
+    INCARNATIONS,
     PARTITION,
     follower_of,
     has_all,
@@ -36,7 +36,7 @@ from tests.support.simulated_disk import SimulatedDisk
 def in_sync_leader(log: PartitionLog, **options: object) -> ReplicationLeader:
     """A leader whose followers have everything, and know the high watermark."""
     leader = leader_of(log, **options)
-    pushes = pushes_in(leader.learn(leader.state, LIVES, NOW_MS))
+    pushes = pushes_in(leader.learn(leader.state, INCARNATIONS, NOW_MS))
     while pushes:
         effects = [
             effect
@@ -95,16 +95,16 @@ def test_followers_that_are_equally_far_share_one_read_which_is_kept_for_moments
 def test_a_push_holds_whole_batches_within_its_bound() -> None:
     log = write(open_log(), *[1] * 50, value=b"x" * 100_000)
     leader = leader_of(log, epoch=2)
-    probe = pushes_in(leader.learn(leader.state, LIVES, NOW_MS))[2]
+    probe = pushes_in(leader.learn(leader.state, INCARNATIONS, NOW_MS))[2]
     assert (probe.base_offset, probe.previous_epoch, probe.records) == (50, 1, b"")
-    empty = PushAnswered(PARTITION, 2, LIVES[2], probe.push_id, 2, ErrorCode.OFFSET_OUT_OF_RANGE, 0, 0)
+    empty = PushAnswered(PARTITION, 2, INCARNATIONS[2], probe.push_id, 2, ErrorCode.OFFSET_OUT_OF_RANGE, 0, 0)
     push = pushes_in(leader.push_answered(empty, NOW_MS))[2]
     assert CONFIG.replica_push_max_bytes - 101_000 < len(push.records) <= CONFIG.replica_push_max_bytes
     assert everything(log).startswith(push.records)
     assert len(push.records) % (len(everything(log)) // 50) == 0
 
 
-def test_the_high_watermark_is_what_everybody_in_sync_has() -> None:
+def test_high_watermark_is_what_all_in_sync_have() -> None:
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1, 1)
@@ -120,7 +120,7 @@ def test_the_high_watermark_is_what_everybody_in_sync_has() -> None:
 def test_a_new_leader_knows_the_high_watermark_only_when_it_has_reached_its_log() -> None:
     log = write(open_log(), 1, 1)
     leader = leader_of(log, epoch=2)
-    pushes = pushes_in(leader.learn(leader.state, LIVES, NOW_MS))
+    pushes = pushes_in(leader.learn(leader.state, INCARNATIONS, NOW_MS))
     assert not leader.knows_high_watermark
     for node_id, push in pushes.items():
         leader.push_answered(has_all(push, node_id), NOW_MS)
@@ -143,7 +143,7 @@ def test_a_new_life_of_a_follower_begins_with_nothing() -> None:
     log = write(open_log(), 0)
     leader = in_sync_leader(log)
     assert log.high_watermark == 1
-    push = pushes_in(leader.learn(leader.state, LIVES | {2: 23}, NOW_MS))[2]
+    push = pushes_in(leader.learn(leader.state, INCARNATIONS | {2: 23}, NOW_MS))[2]
     assert (push.base_offset, push.records) == (1, b"")
     write(log, 1)
     third = pushes_in(leader.appended(NOW_MS))[3]
@@ -190,7 +190,7 @@ def test_a_replica_that_is_alone_in_sync_but_not_the_only_one_needs_a_lease() ->
     assert not leader.is_replicated(1, NOW_MS)
 
 
-def test_what_cannot_be_read_is_pushed_later_and_keeps_nobody_else_waiting() -> None:
+def test_unreadable_batch_is_pushed_later_and_keeps_no_other_partition_waiting() -> None:
     disk = SimulatedDisk()
     log = PartitionLog.open(disk, "/log", LogConfig(), now_ms=NOW_MS)
     leader = in_sync_leader(log)
@@ -219,7 +219,7 @@ def test_followers_that_are_level_get_what_is_new_without_a_read(monkeypatch: py
     assert first[2].records + second.records == everything(log)
 
 
-def test_who_leads_no_longer_keeps_nothing_for_followers() -> None:
+def test_resigned_leader_keeps_nothing_for_followers() -> None:
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1)
@@ -230,7 +230,7 @@ def test_who_leads_no_longer_keeps_nothing_for_followers() -> None:
     assert log.tail.since(1) is None
 
 
-def test_what_all_followers_have_is_kept_no_longer() -> None:
+def test_batches_that_all_followers_have_are_kept_no_longer() -> None:
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1)
@@ -241,7 +241,7 @@ def test_what_all_followers_have_is_kept_no_longer() -> None:
     assert log.tail.since(0) is None
 
 
-def test_where_everybody_has_everything_and_knows_it_time_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_changes_nothing_where_all_followers_have_everything_and_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1)
@@ -257,7 +257,7 @@ def test_where_everybody_has_everything_and_knows_it_time_changes_nothing(monkey
 
 def test_a_replica_that_is_not_registered_is_not_forgotten_with_time() -> None:
     leader = in_sync_leader(open_log())
-    leader.learn(leader.state, {1: LIVES[1], 2: LIVES[2]}, NOW_MS)
+    leader.learn(leader.state, {1: INCARNATIONS[1], 2: INCARNATIONS[2]}, NOW_MS)
     (proposal,) = proposals_in(leader.tick(NOW_MS))
     assert [replica.node_id for replica in proposal.isr] == [1, 2]
 
@@ -310,7 +310,7 @@ def test_too_few_in_sync_are_told_before_and_after_the_append() -> None:
     assert leader.check_append(late_ms, waits_for_all=False) is ErrorCode.NONE
 
 
-def test_who_lags_leaves_and_the_high_watermark_waits_until_the_controller_agrees() -> None:
+def test_lagging_follower_leaves_and_the_high_watermark_waits_until_the_controller_agrees() -> None:
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1)
@@ -318,7 +318,9 @@ def test_who_lags_leaves_and_the_high_watermark_waits_until_the_controller_agree
     late_ms = NOW_MS + CONFIG.replica_lag_time_max_ms + 1
     leader.push_answered(has_all(push, 2), late_ms)
     (proposal,) = proposals_in(leader.tick(late_ms))
-    assert proposal == ProposeIsr(PARTITION, 1, 1, 0, (InSyncReplica(1, LIVES[1]), InSyncReplica(2, LIVES[2])))
+    assert proposal == ProposeIsr(
+        PARTITION, 1, 1, 0, (InSyncReplica(1, INCARNATIONS[1]), InSyncReplica(2, INCARNATIONS[2]))
+    )
     assert log.high_watermark == 0
     assert proposals_in(leader.tick(late_ms + 1)) == []
     assert proposals_in(leader.tick(late_ms + CONFIG.replica_push_timeout_ms)) == [proposal]
@@ -330,12 +332,12 @@ def outsider_caught_up() -> tuple[PartitionLog, ReplicationLeader, list[ProposeI
     """A leader with one follower in sync, and one that has just caught up."""
     log = write(open_log(), 0)
     leader = leader_of(log, PartitionImage(1, 1, (1, 2, 3), (1, 2)))
-    pushes = pushes_in(leader.learn(leader.state, LIVES, NOW_MS))
+    pushes = pushes_in(leader.learn(leader.state, INCARNATIONS, NOW_MS))
     leader.push_answered(has_all(pushes[2], 2), NOW_MS)
     return log, leader, proposals_in(leader.push_answered(has_all(pushes[3], 3), NOW_MS))
 
 
-def test_who_has_caught_up_joins_and_counts_from_the_proposal_on() -> None:
+def test_follower_that_has_caught_up_joins_and_counts_from_the_proposal_on() -> None:
     log, leader, (proposal,) = outsider_caught_up()
     assert [replica.node_id for replica in proposal.isr] == [1, 2, 3]
     write(log, 1)
@@ -359,18 +361,18 @@ def test_a_refused_proposal_is_taken_back_and_not_repeated_at_once() -> None:
 def test_with_too_few_in_sync_the_high_watermark_stands_still() -> None:
     log = write(open_log(), 0)
     leader = leader_of(log, PartitionImage(1, 1, (1, 2, 3), (1,)))
-    leader.learn(leader.state, LIVES, NOW_MS)
+    leader.learn(leader.state, INCARNATIONS, NOW_MS)
     assert log.high_watermark == 0
     alone = leader_of(log, PartitionImage(1, 1, (1, 2, 3), (1,)), min_insync_replicas=1)
-    alone.learn(alone.state, LIVES, NOW_MS)
+    alone.learn(alone.state, INCARNATIONS, NOW_MS)
     assert log.high_watermark == 1
 
 
-def test_a_newer_epoch_ends_it_whoever_tells() -> None:
+def test_newer_epoch_from_any_source_ends_the_leader() -> None:
     for tell in (
-        lambda leader: leader.learn(PartitionImage(2, 2, (1, 2, 3), (1, 2)), LIVES, NOW_MS),
+        lambda leader: leader.learn(PartitionImage(2, 2, (1, 2, 3), (1, 2)), INCARNATIONS, NOW_MS),
         lambda leader: leader.push_answered(
-            PushAnswered(PARTITION, 2, LIVES[2], 1, 2, ErrorCode.FENCED_LEADER_EPOCH), NOW_MS
+            PushAnswered(PARTITION, 2, INCARNATIONS[2], 1, 2, ErrorCode.FENCED_LEADER_EPOCH), NOW_MS
         ),
         lambda leader: leader.isr_answered(IsrAnswered(PARTITION, ErrorCode.FENCED_LEADER_EPOCH, 0, 2, 9), NOW_MS),
         lambda leader: leader.resign(),
@@ -414,7 +416,7 @@ def test_a_leader_that_pushes_what_its_disk_has_damaged_finds_out():
     log = write(PartitionLog.open(disk, "/log", LogConfig(), now_ms=NOW_MS), 1, 1)
     leader = leader_of(log, epoch=1)
     follower = follower_of(open_log())
-    push = pushes_in(leader.learn(PartitionImage(1, 1, (1, 2, 3), (1, 2, 3)), LIVES, NOW_MS))[2]
+    push = pushes_in(leader.learn(PartitionImage(1, 1, (1, 2, 3), (1, 2, 3)), INCARNATIONS, NOW_MS))[2]
     differs = follower.push(push, NOW_MS)
     assert differs.error_code is ErrorCode.OFFSET_OUT_OF_RANGE
     disk.rot("/log/00000000000000000000.log", 65, 1)
@@ -425,11 +427,11 @@ def test_a_leader_that_pushes_what_its_disk_has_damaged_finds_out():
         leader.push_answered(refused, NOW_MS)
 
 
-def test_what_was_damaged_on_its_way_is_pushed_again():
+def test_batch_damaged_on_its_way_is_pushed_again():
     log = write(open_log(), 1, 1)
     leader = leader_of(log, epoch=1)
-    push = pushes_in(leader.learn(PartitionImage(1, 1, (1, 2, 3), (1, 2, 3)), LIVES, NOW_MS))[2]
-    refused = PushAnswered(PARTITION, 2, LIVES[2], push.push_id, 1, ErrorCode.CORRUPT_MESSAGE)
+    push = pushes_in(leader.learn(PartitionImage(1, 1, (1, 2, 3), (1, 2, 3)), INCARNATIONS, NOW_MS))[2]
+    refused = PushAnswered(PARTITION, 2, INCARNATIONS[2], push.push_id, 1, ErrorCode.CORRUPT_MESSAGE)
     assert leader.push_answered(refused, NOW_MS) == []
     assert 2 in pushes_in(leader.tick(NOW_MS + CONFIG.replica_push_timeout_ms))
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from eagleray.broker.controller.broker_sessions import BrokerSessions
 from eagleray.broker.replication.config import ReplicationConfig
 from eagleray.broker.replication.events import BrokerHeartbeatAnswered
 from eagleray.broker.replication.lease import Lease
-from eagleray.broker.replication.sessions import BrokerSessions
 from eagleray.protocol.errors import ErrorCode
 from tests.support.replicas import CONFIG
 
@@ -48,6 +48,16 @@ def test_a_node_that_was_given_up_has_no_lease_any_more() -> None:
     lease.answered(answer(1200))
     assert lease.is_over
     assert not lease.holds(1200)
+
+
+def test_answer_of_a_node_that_cannot_judge_leaves_the_lease_as_it_is() -> None:
+    lease = Lease(CONFIG)
+    lease.knows(1)
+    lease.answered(answer(1000))
+    lease.answered(answer(1100, error_code=ErrorCode.NOT_CONTROLLER))
+    lease.answered(answer(1200, error_code=ErrorCode.KAFKA_STORAGE_ERROR))
+    assert lease.holds(1000 + CONFIG.leader_lease_ms - 1)
+    assert not lease.holds(1000 + CONFIG.leader_lease_ms)
 
 
 def test_a_session_ends_after_its_time_and_once() -> None:

@@ -28,8 +28,8 @@ def log() -> Log:
 
 
 @pytest.fixture
-def runtime(log: Log) -> CoordinatorRuntime[CoordinatorShard, int, str]:
-    runtime: CoordinatorRuntime[CoordinatorShard, int, str] = CoordinatorRuntime(log.check, refused)
+def runtime(log: Log) -> CoordinatorRuntime[CoordinatorShard, str, int, str]:
+    runtime: CoordinatorRuntime[CoordinatorShard, str, int, str] = CoordinatorRuntime(log.check, refused)
     for partition in (0, 1):
         runtime.open(CoordinatorShard(partition, 7))
     return runtime
@@ -39,9 +39,9 @@ def appended(runtime: CoordinatorRuntime, shard: CoordinatorShard, *keys: str) -
     """Append in a turn of its own; return its position."""
     for key in keys or ("key",):
         runtime.append(shard, key, 1)
-    said, [(_, position, _)] = runtime.end_turn()
+    said, [append] = runtime.end_turn()
     assert said == []
-    return position
+    return append.position
 
 
 def said_now(runtime: CoordinatorRuntime) -> list[str]:
@@ -50,10 +50,10 @@ def said_now(runtime: CoordinatorRuntime) -> list[str]:
     return said
 
 
-def test_what_rests_on_nothing_is_said_at_once(runtime: CoordinatorRuntime):
+def test_effect_that_rests_on_no_record_is_said_at_once(runtime: CoordinatorRuntime):
     runtime.say(runtime.shards[0], "read")
     runtime.say_at_once("unknown")
-    runtime.say_of_all("list")
+    runtime.say_of_all(runtime.shards.values(), "list")
 
     assert said_now(runtime) == ["read", "unknown", "list"]
 
@@ -66,10 +66,11 @@ def test_the_records_of_a_turn_go_out_together_and_their_answers_wait(runtime: C
     runtime.append(shard, "b", 2)
     runtime.say(shard, "answer to b")
 
-    said, [(written, position, records)] = runtime.end_turn()
+    said, [append] = runtime.end_turn()
     assert said == ["before"], "it was said before anything was appended"
-    assert (written, records) == (shard, [("a", 1), ("b", 2)])
-    runtime.committed(shard, position)
+    assert (append.log_partition, append.coordinator_epoch) == (shard.partition, shard.epoch)
+    assert append.records == [("a", 1), ("b", 2)]
+    runtime.committed(shard, append.position)
 
     assert said_now(runtime) == ["answer to a", "answer to b"]
 
@@ -109,18 +110,18 @@ def test_a_record_takes_the_place_of_one_that_it_supersedes_in_its_turn(runtime:
     runtime.append(shard, "b", 2)
     runtime.append(shard, "a", 3, supersedes=True)
     runtime.append(shard, "b", 4)
-    _, [(_, _, records)] = runtime.end_turn()
+    _, [append] = runtime.end_turn()
     runtime.append(shard, "a", 5, supersedes=True)
-    _, [(_, _, in_next_turn)] = runtime.end_turn()
+    _, [in_next_turn] = runtime.end_turn()
 
-    assert records == [("a", 3), ("b", 2), ("b", 4)]
-    assert in_next_turn == [("a", 5)]
+    assert append.records == [("a", 3), ("b", 2), ("b", 4)]
+    assert in_next_turn.records == [("a", 5)]
 
 
-def test_what_is_said_of_all_waits_for_the_last_of_them_and_is_said_once(runtime: CoordinatorRuntime):
+def test_effect_that_rests_on_all_shards_waits_for_the_last_and_is_said_once(runtime: CoordinatorRuntime):
     shard, other = runtime.shards.values()
     positions = appended(runtime, shard), appended(runtime, other)
-    runtime.say_of_all("list")
+    runtime.say_of_all(runtime.shards.values(), "list")
 
     runtime.committed(other, positions[1])
     assert said_now(runtime) == []
@@ -149,7 +150,7 @@ def test_a_shard_that_is_thrown_away_refuses_what_it_held_back(runtime: Coordina
     runtime.say(shard, "markers")
     in_other = appended(runtime, other)
     runtime.say(other, "elsewhere")
-    runtime.say_of_all("list")
+    runtime.say_of_all(runtime.shards.values(), "list")
     runtime.append(shard, "never appended", 1)
 
     runtime.close(shard, ErrorCode.NOT_COORDINATOR)
@@ -163,7 +164,7 @@ def test_a_shard_that_is_thrown_away_refuses_what_it_held_back(runtime: Coordina
 def test_a_list_is_refused_once_though_all_that_it_rests_on_are_thrown_away(runtime: CoordinatorRuntime):
     for shard in runtime.shards.values():
         appended(runtime, shard)
-    runtime.say_of_all("list")
+    runtime.say_of_all(runtime.shards.values(), "list")
 
     for shard in [*runtime.shards.values()]:
         runtime.close(shard, ErrorCode.NOT_COORDINATOR)

@@ -82,7 +82,7 @@ def test_the_heap_does_not_grow_with_what_was_moved_or_cancelled():
     assert len(deadlines._heap) < 40
 
 
-def test_whoever_waits_for_the_first_deadline_hears_when_there_is_an_earlier_one():
+def test_waiter_for_the_first_deadline_hears_when_there_is_an_earlier_one():
     heard = []
     deadlines = Deadlines(heard.append)
     for key, due_ms in (("a", 20), ("b", 30), ("c", 10), ("c", 40), ("d", 20), ("d", 15)):

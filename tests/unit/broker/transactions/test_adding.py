@@ -2,11 +2,13 @@
 
 import pytest
 
-from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.log import LogConfig
 from eagleray.broker.transactions.events import AddPartitions, EndTransaction
+from eagleray.broker.transactions.log_records import encode_value
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
-from tests.support.coordinators import ORDERS_0, ORDERS_1, TRANSACTIONAL_ID, CoordinatorDriver
+from tests.support.coordinators import ORDERS_0, ORDERS_1, TIMEOUT_MS, TRANSACTIONAL_ID, CoordinatorDriver
 
 HOLD = ErrorCode.CONCURRENT_TRANSACTIONS
 
@@ -42,6 +44,25 @@ def test_the_next_transaction_begins_without_the_partitions_and_the_timer_of_the
 
     assert driver.current().partitions == {ORDERS_1}
     assert driver.current().start_ms == 5000
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_clock_that_is_set_back_stops_neither_a_transaction_nor_its_timeout(driver: CoordinatorDriver, version: int):
+    """KAFKA-8803: there the transaction does not begin, and never expires."""
+    driver.now_ms = 1_000_000
+    producer = driver.initialized()
+    driver.begun(producer, version=version)
+    producer = driver.ended(producer, version=version)
+    driver.now_ms = 500_000
+
+    request_id = driver.add(producer, ORDERS_0, version=version)
+    driver.append()
+    assert driver.error_of(request_id) is ErrorCode.NONE
+    assert driver.current().start_ms == 500_000
+    driver.tick(500_000 + TIMEOUT_MS + 1)
+    driver.settle()
+
+    assert driver.current().state is TransactionState.COMPLETE_ABORT
 
 
 def test_a_partition_that_is_in_already_needs_no_record(driver: CoordinatorDriver):
@@ -113,7 +134,7 @@ def test_leaders_learn_of_each_partition_by_itself(driver: CoordinatorDriver):
     assert not driver.appends, "to look adds nothing"
 
 
-def test_a_verification_waits_for_all_that_was_appended_before_it(driver: CoordinatorDriver):
+def test_verification_waits_for_all_that_was_appended_before_it(driver: CoordinatorDriver):
     producer = driver.initialized()
     driver.begun(producer)
     driver.add(producer, ORDERS_1)
@@ -136,7 +157,7 @@ def test_what_is_asked_in_one_turn_builds_on_what_was_asked_before(driver: Coord
     )
 
     [append] = driver.appends
-    [(_, begun), (_, decided)] = append.transitions
+    [(_, begun), (_, decided)] = append.records
     assert begun.state is TransactionState.ONGOING
     assert begun.partitions == {ORDERS_0, ORDERS_1}, "what joins takes the place of what was there before"
     assert decided.state is TransactionState.PREPARE_COMMIT
@@ -171,3 +192,43 @@ def test_after_the_end_nothing_verifies(driver: CoordinatorDriver):
     reply = driver.reply_to(driver.add(producer, verify_only=True))
 
     assert reply.partition_errors == (ErrorCode.TRANSACTION_ABORTABLE,)
+
+
+@pytest.mark.parametrize(
+    ("partition", "code"),
+    [
+        (TopicPartition("__transaction_state", 0), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (TopicPartition("__cluster_metadata", 0), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (TopicPartition("orders", -1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TopicPartition("", 0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TopicPartition("o" * 250, 0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_partition_that_takes_no_marker_cannot_join_a_transaction(driver, partition, code, version):
+    producer = driver.initialized()
+    driver.begun(producer)
+
+    request = driver.add(producer, ORDERS_1, partition, version=version)
+    driver.settle()
+
+    assert driver.error_of(request) is code
+    assert driver.current().partitions == {ORDERS_0}
+    driver.ended(producer)
+
+
+def test_more_partitions_than_a_record_has_room_for_are_refused(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    many = tuple(TopicPartition(f"{number:0249}", 0) for number in range(3_400))
+    fits = driver.add(producer, *many)
+    driver.settle()
+    assert driver.error_of(fits) is ErrorCode.NONE
+
+    too_many = driver.add(producer, *(TopicPartition(f"x{number:0248}", 0) for number in range(200)))
+    driver.settle()
+
+    assert driver.error_of(too_many) is ErrorCode.MESSAGE_TOO_LARGE
+    assert driver.current().partitions == set(many)
+    assert len(encode_value(driver.current())) < LogConfig().max_message_bytes - 1024
+    driver.ended(producer)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from eagleray.broker.transactions.branch_records import decode_branching, encode_branching
-from eagleray.broker.transactions.branching import Branch, Branching
+from eagleray.broker.transactions.branches.branching import Branch, Branching
+from eagleray.broker.transactions.branches.records import decode_branching, encode_branching
 from eagleray.broker.transactions.log_records import decode_value, encode_value
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.codec import MalformedMessage, decode_versioned

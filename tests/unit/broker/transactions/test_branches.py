@@ -2,8 +2,8 @@
 
 import pytest
 
-from eagleray.broker.identities import NO_PRODUCER, ProducerIdentity
-from eagleray.broker.transactions.branching import Branching
+from eagleray.broker.identities import LAST_EPOCH, NO_PRODUCER, ProducerIdentity
+from eagleray.broker.transactions.branches.branching import Branching
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.events import (
     AddPartitions,
@@ -27,6 +27,10 @@ def driver() -> CoordinatorDriver:
 
 def next_epoch(producer: ProducerIdentity) -> ProducerIdentity:
     return ProducerIdentity(producer.producer_id, producer.epoch + 1)
+
+
+def last_epoch(branch: ProducerIdentity) -> ProducerIdentity:
+    return ProducerIdentity(branch.producer_id, LAST_EPOCH)
 
 
 def committed(driver: CoordinatorDriver, tag: str = "batch-1") -> ProducerIdentity:
@@ -57,7 +61,12 @@ def test_a_driver_gets_an_identity_once_its_tag_is_in_the_log(driver):
     assert request_id not in driver.replies
     driver.append()
 
-    assert driver.reply_to(request_id) == BranchedReply(request_id, ErrorCode.NONE, ProducerIdentity(100, 0), False)
+    assert driver.reply_to(request_id) == BranchedReply(
+        request_id,
+        ErrorCode.NONE,
+        ProducerIdentity(100, 0),
+        memory_ms=CoordinatorConfig().transactional_id_expiration_ms,
+    )
     logged = driver.logged()[TRANSACTIONAL_ID]
     assert (logged.state, logged.timeout_ms) == (TransactionState.EMPTY, 7)
     assert logged.branching == Branching(tag="batch-1")
@@ -67,6 +76,7 @@ def test_a_driver_gets_an_identity_once_its_tag_is_in_the_log(driver):
     ("fields", "error_code"),
     [
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"transactional_id": "t" * 32_768}, ErrorCode.INVALID_REQUEST),
         ({"tag": ""}, ErrorCode.INVALID_REQUEST),
         ({"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ({"timeout_ms": 15 * 60 * 1000 + 1}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
@@ -96,7 +106,7 @@ def test_what_the_driver_before_left_open_is_aborted_first(driver):
     request_id = driver.begin_branched("batch-1")
     assert driver.append().snapshot.state is TransactionState.PREPARE_ABORT
     [markers] = driver.markers
-    assert endings(markers) == {next_epoch(branch): (False, frozenset({ORDERS_0}))}
+    assert endings(markers) == {last_epoch(branch): (False, frozenset({ORDERS_0}))}
     assert request_id not in driver.replies
     driver.settle()
 
@@ -148,7 +158,7 @@ def test_each_branch_has_a_producer_id_of_its_own_which_is_logged_before_it_is_t
 
     branch = driver.reply_to(request_id).producer
     assert branch == ProducerIdentity(101, 0)
-    assert append.transitions[0][1].state is TransactionState.ONGOING
+    assert append.records[0][1].state is TransactionState.ONGOING
     assert list(driver.logged()[TRANSACTIONAL_ID].branching.branches) == [101]
     assert driver.opened(owner) == ProducerIdentity(102, 0)
 
@@ -279,7 +289,7 @@ def test_all_that_come_in_one_turn_join_by_one_record(driver):
     owner = driver.owned()
     opening = range(1000, 1050)
     driver.send(*(OpenBranch(request_id, TRANSACTIONAL_ID, owner) for request_id in opening))
-    assert [len(append.transitions) for append in driver.appends] == [1]
+    assert [len(append.records) for append in driver.appends] == [1]
     driver.append()
     branches = [driver.reply_to(request_id).producer for request_id in opening]
     assert len(set(branches)) == 50
@@ -293,7 +303,7 @@ def test_all_that_come_in_one_turn_join_by_one_record(driver):
         AddPartitions(2050, TRANSACTIONAL_ID, owner, (ORDERS_1,), 2),
         EndBranched(2051, TRANSACTIONAL_ID, owner, True, tuple(branches)),
     )
-    assert [len(append.transitions) for append in driver.appends] == [2]
+    assert [len(append.records) for append in driver.appends] == [2]
     assert {*adding, 2050, 2051}.isdisjoint(driver.replies)
     driver.append()
     assert {driver.error_of(request_id) for request_id in (*adding, 2050, 2051)} == {ErrorCode.NONE}
@@ -333,11 +343,11 @@ def test_one_record_commits_the_named_branches_and_aborts_the_others(driver):
     [markers] = driver.markers
     assert endings(markers) == {
         next_epoch(owner): (True, frozenset({ORDERS_1})),
-        next_epoch(named): (True, frozenset({ORDERS_0})),
-        next_epoch(other): (False, frozenset({ORDERS_0, ORDERS_1})),
+        last_epoch(named): (True, frozenset({ORDERS_0})),
+        last_epoch(other): (False, frozenset({ORDERS_0, ORDERS_1})),
     }
     assert markers.transaction_version == 2
-    assert next_epoch(unused) not in endings(markers)
+    assert last_epoch(unused) not in endings(markers)
     driver.settle()
     assert driver.current().state is TransactionState.COMPLETE_COMMIT
 
@@ -349,7 +359,7 @@ def test_branches_alone_are_reason_enough_for_markers(driver):
     driver.append()
 
     [markers] = driver.markers
-    assert markers.branches == (BranchMarkers(next_epoch(branch), False, frozenset({ORDERS_0})),)
+    assert markers.branches == (BranchMarkers(last_epoch(branch), False, frozenset({ORDERS_0})),)
     assert not driver.appends
 
 
@@ -363,7 +373,7 @@ def test_an_abort_aborts_all_and_commits_no_tag(driver):
 
     assert driver.reply_to(request_id).producer == next_epoch(owner)
     assert {commit for commit, _ in endings(driver.markers[0]).values()} == {False}
-    assert set(endings(driver.markers[0])) == {next_epoch(each) for each in (owner, first, second)}
+    assert set(endings(driver.markers[0])) == {next_epoch(owner), last_epoch(first), last_epoch(second)}
     driver.settle()
     assert driver.current().state is TransactionState.COMPLETE_ABORT
     assert driver.current().branching is None
@@ -451,7 +461,7 @@ def test_to_end_it_like_an_ordinary_transaction_names_no_branch(driver, version)
     assert driver.reply_to(request_id).producer == next_epoch(owner)
     assert endings(driver.markers[0]) == {
         next_epoch(owner): (True, frozenset({ORDERS_1})),
-        next_epoch(branch): (False, frozenset({ORDERS_0})),
+        last_epoch(branch): (False, frozenset({ORDERS_0})),
     }
     driver.settle()
     assert driver.current().branching.committed_tag == "batch-1"
@@ -578,8 +588,8 @@ def test_a_timeout_aborts_all_branches_and_fences_everybody(driver):
     driver.append()
 
     assert endings(driver.markers[0]) == {
-        next_epoch(first): (False, frozenset({ORDERS_0})),
-        next_epoch(second): (False, frozenset({ORDERS_1})),
+        last_epoch(first): (False, frozenset({ORDERS_0})),
+        last_epoch(second): (False, frozenset({ORDERS_1})),
     }
     driver.settle()
     assert driver.error_of(driver.end_branched(owner, first)) is ErrorCode.PRODUCER_FENCED
@@ -600,8 +610,8 @@ def test_an_open_transaction_goes_on_after_a_restart(driver):
 
     assert ended(driver, owner, branch) is ErrorCode.NONE
     assert endings(driver.written[-1]) == {
-        next_epoch(branch): (True, frozenset({ORDERS_0, ORDERS_1})),
-        next_epoch(other): (False, frozenset({ORDERS_0})),
+        last_epoch(branch): (True, frozenset({ORDERS_0, ORDERS_1})),
+        last_epoch(other): (False, frozenset({ORDERS_0})),
     }
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from eagleray.broker.runtime.coordinator_events import PartitionResigned
 from eagleray.broker.transactions.config import CoordinatorConfig
-from eagleray.broker.transactions.events import PartitionResigned
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
 from tests.support.coordinators import ORDERS_1, TRANSACTIONAL_ID, CoordinatorDriver
@@ -50,7 +50,7 @@ def test_the_next_transaction_begins_as_soon_as_the_markers_are_written(driver: 
 
     driver.write_markers()
     (append,) = driver.appends
-    [(_, begun)] = append.transitions
+    [(_, begun)] = append.records
     assert begun.state is TransactionState.ONGOING
     assert begun.partitions == {ORDERS_1}
     driver.settle()
@@ -71,6 +71,22 @@ def test_the_log_hears_of_the_end_when_nothing_follows(driver: CoordinatorDriver
     assert driver.logged()[TRANSACTIONAL_ID].state is TransactionState.COMPLETE_COMMIT
     driver.tick(DELAY_MS)
     assert not driver.appends, "once is enough"
+
+
+def test_each_end_has_the_whole_delay_also_behind_an_earlier_one(driver: CoordinatorDriver):
+    producer = driver.initialized()
+    driver.begun(producer)
+    driver.ended(producer)
+    driver.tick(DELAY_MS - 1)
+    driver.begun(producer)
+    driver.ended(producer)
+
+    driver.tick(DELAY_MS - 1)
+    assert not driver.appends
+    driver.tick(1)
+    driver.settle()
+
+    assert driver.logged()[TRANSACTIONAL_ID].state is TransactionState.COMPLETE_COMMIT
 
 
 def test_what_has_begun_again_is_not_told_to_the_log_as_ended(driver: CoordinatorDriver):

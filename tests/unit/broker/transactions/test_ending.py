@@ -90,7 +90,7 @@ def test_every_transaction_has_an_epoch_of_its_own(driver: CoordinatorDriver):
         producer = driver.ended(producer, version=2)
 
 
-def test_the_next_transaction_may_be_aborted_before_the_last_one_is_complete(driver: CoordinatorDriver):
+def test_next_transaction_may_be_aborted_before_the_last_one_is_complete(driver: CoordinatorDriver):
     first = driver.initialized()
     driver.begun(first, version=2)
     driver.end(first, version=2)
@@ -129,7 +129,7 @@ def test_a_late_repeat_does_not_touch_the_next_transaction(driver: CoordinatorDr
     assert driver.current().state is TransactionState.ONGOING
 
 
-def test_when_the_epochs_are_used_up_the_next_transaction_has_another_producer_id():
+def test_next_transaction_has_another_producer_id_when_the_epochs_are_used_up():
     ongoing = snapshot(TransactionState.ONGOING, producer_epoch=LAST_GIVEN_EPOCH, client_version=2)
     driver = CoordinatorDriver(loaded={TRANSACTIONAL_ID: ongoing})
     old, new = ProducerIdentity(7, LAST_GIVEN_EPOCH), ProducerIdentity(100, 0)
@@ -200,7 +200,7 @@ def test_an_old_epoch_of_version_2_means_nothing_once_version_1_has_begun(driver
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_commit_that_meets_the_coordinators_abort_is_fenced(version: int, driver: CoordinatorDriver):
+def test_commit_that_meets_the_coordinators_abort_is_fenced(version: int, driver: CoordinatorDriver):
     producer = driver.initialized()
     driver.begun(producer, version=version)
     driver.tick(10**6)
@@ -225,6 +225,25 @@ def test_in_version_2_an_abort_that_meets_the_coordinators_abort_has_what_it_wan
     driver.settle()
 
     assert driver.reply_to(request_id).producer == ProducerIdentity(producer.producer_id, producer.epoch + 1)
+
+
+@pytest.mark.parametrize("late", ["before it is logged", "before its markers", "afterwards"])
+def test_late_abort_in_the_last_epoch_does_not_stop_the_coordinators_abort(late: str):
+    """KAFKA-20090: there the transaction stays open, and the epoch passes its limit."""
+    ongoing = snapshot(TransactionState.ONGOING, producer_epoch=LAST_GIVEN_EPOCH, client_version=2)
+    driver = CoordinatorDriver(loaded={TRANSACTIONAL_ID: ongoing})
+    driver.tick(10**6)
+    if late == "before its markers":
+        driver.append()
+    elif late == "afterwards":
+        driver.settle()
+
+    request_id = driver.end(ProducerIdentity(7, LAST_GIVEN_EPOCH), commit=False, version=2)
+    driver.settle()
+
+    assert driver.error_of(request_id) is ErrorCode.PRODUCER_FENCED
+    assert driver.current().state is TransactionState.COMPLETE_ABORT
+    assert driver.initialized() == ProducerIdentity(100, 0)
 
 
 def test_a_commit_that_came_first_is_not_undone_by_a_timeout(driver: CoordinatorDriver):

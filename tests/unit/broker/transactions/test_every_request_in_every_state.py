@@ -137,7 +137,7 @@ def what_happens(driver: CoordinatorDriver, request_id: int) -> str:
     if not driver.appends:
         return "wait"
     [append] = driver.appends
-    [(_, logged)] = append.transitions
+    [(_, logged)] = append.records
     assert logged is not None
     assert logged.producer_epoch in (5, 6)
     return logged.state.name + ("+1" if logged.producer_epoch > 5 else "")

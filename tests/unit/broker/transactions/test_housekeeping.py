@@ -17,7 +17,7 @@ def driver() -> CoordinatorDriver:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced(driver: CoordinatorDriver, version: int):
+def test_timed_out_transaction_is_aborted_and_its_producer_fenced(driver: CoordinatorDriver, version: int):
     producer = driver.initialized()
     driver.begun(producer, version=version)
 
@@ -132,7 +132,7 @@ def test_a_lost_abort_fences_nobody(driver: CoordinatorDriver, version: int):
     assert driver.current().state is TransactionState.COMPLETE_COMMIT
 
 
-def test_an_abort_that_was_lost_does_not_raise_the_epoch_twice(driver: CoordinatorDriver):
+def test_abort_that_was_lost_does_not_raise_the_epoch_twice(driver: CoordinatorDriver):
     producer = driver.initialized()
     driver.begun(producer)
     driver.tick(TIMEOUT_MS + 1)
@@ -273,7 +273,7 @@ def test_a_producer_that_comes_while_its_id_is_being_forgotten_begins_anew():
     assert driver.current().last_producer_epoch == NO_EPOCH
 
 
-def test_a_lost_tombstone_leaves_the_id_as_it_was():
+def test_lost_tombstone_leaves_the_id_as_it_was():
     empty = snapshot(TransactionState.EMPTY)
     driver = CoordinatorDriver(loaded={TRANSACTIONAL_ID: empty})
     driver.tick(WEEK_MS)
@@ -294,7 +294,7 @@ def test_each_tick_looks_through_one_partition_of_the_log():
     driver.settle()
 
     driver.now_ms = 2 * WEEK_MS
-    counts = [sum(len(append.transitions) for append in driver.tick()) for _ in range(4)]
+    counts = [sum(len(append.records) for append in driver.tick()) for _ in range(4)]
 
     assert sum(counts) == len(ids)
     assert all(counts[:3])

@@ -3,6 +3,7 @@
 import pytest
 
 from eagleray.broker.identities import LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from eagleray.broker.transactions.log_records import encode_key
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
 from tests.support.coordinators import TRANSACTIONAL_ID, CoordinatorDriver, snapshot
@@ -28,15 +29,29 @@ def test_without_a_transactional_id_anybody_gets_a_fresh_producer_id_at_once():
     ("transactional_id", "timeout_ms", "error_code"),
     [
         ("", 60_000, ErrorCode.INVALID_REQUEST),
+        ("t" * 32_768, 60_000, ErrorCode.INVALID_REQUEST),
+        ("ü" * 16_384, 60_000, ErrorCode.INVALID_REQUEST),
         ("t", 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ("t", -1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ("t", 15 * 60 * 1000 + 1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
+    ids=["no name", "too many letters", "too many bytes", "no timeout", "negative timeout", "too long a timeout"],
 )
 def test_what_is_refused_at_once(transactional_id: str, timeout_ms: int, error_code: ErrorCode):
     driver = CoordinatorDriver()
 
     assert driver.error_of(driver.init(transactional_id, timeout_ms=timeout_ms)) is error_code
+
+
+@pytest.mark.parametrize("transactional_id", ["t" * 32_767, "ü" * 16_383 + "t"], ids=["letters", "umlauts"])
+def test_longest_transactional_id_is_logged(transactional_id: str):
+    driver = CoordinatorDriver()
+
+    request_id = driver.init(transactional_id)
+    driver.settle()
+
+    assert driver.error_of(request_id) is ErrorCode.NONE
+    assert encode_key(transactional_id).endswith(transactional_id.encode())
 
 
 def test_the_longest_timeout_is_allowed_and_kept():
@@ -71,7 +86,7 @@ def test_each_new_producer_fences_the_one_before():
     driver.begun(second)
 
 
-def test_a_creation_that_did_not_reach_the_log_leaves_nothing_behind():
+def test_creation_that_did_not_reach_the_log_leaves_nothing_behind():
     driver = CoordinatorDriver()
     request_id = driver.init()
 
@@ -206,6 +221,15 @@ def test_the_old_pair_is_accepted_as_a_repeat_until_the_new_one_is_used():
     assert driver.error_of(driver.init(expected=old)) is ErrorCode.PRODUCER_FENCED
 
 
+def test_another_coordinator_knows_the_old_pair_of_a_producer_that_has_not_heard_of_its_new_one():
+    """KAFKA-20357: there the log does not keep the epoch that was named, so that the producer is refused as fenced."""
+    driver = loaded_in(TransactionState.EMPTY, producer_epoch=LAST_GIVEN_EPOCH)
+    old = ProducerIdentity(7, LAST_GIVEN_EPOCH)
+    new = driver.initialized(expected=old)
+
+    assert driver.restarted().initialized(expected=old) == new
+
+
 def test_the_old_pair_is_no_repeat_if_somebody_else_asked():
     driver = loaded_in(TransactionState.EMPTY, producer_epoch=LAST_GIVEN_EPOCH)
     driver.initialized()
@@ -242,7 +266,7 @@ def test_a_repeat_of_the_last_step_gets_the_last_epoch_again_and_no_new_producer
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("is_named", [False, True])
-def test_an_abort_may_use_the_epoch_that_no_producer_gets(version: int, is_named: bool):
+def test_abort_may_use_the_epoch_that_no_producer_gets(version: int, is_named: bool):
     driver = loaded_in(TransactionState.ONGOING, producer_epoch=LAST_GIVEN_EPOCH, client_version=version)
     old = ProducerIdentity(7, LAST_GIVEN_EPOCH)
 

@@ -4,21 +4,23 @@ import pytest
 
 from eagleray.broker.hashing import partition_for_name
 from eagleray.broker.identities import ProducerIdentity
-from eagleray.broker.transactions.config import CoordinatorConfig
-from eagleray.broker.transactions.coordinator import TransactionCoordinator
-from eagleray.broker.transactions.events import (
+from eagleray.broker.runtime.coordinator_events import (
     AppendFailed,
     Committed,
-    MarkersForgotten,
-    MarkersWritten,
     PartitionAssigned,
     PartitionLoaded,
     PartitionResigned,
+)
+from eagleray.broker.transactions.config import CoordinatorConfig
+from eagleray.broker.transactions.coordinator import TransactionCoordinator
+from eagleray.broker.transactions.events import (
+    MarkersForgotten,
+    MarkersWritten,
     ProducerIdsReceived,
 )
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
-from tests.support.coordinators import ORDERS_0, TRANSACTIONAL_ID, CoordinatorDriver, snapshot
+from tests.support.coordinators import ORDERS_0, TRANSACTIONAL_ID, CoordinatorDriver, never_refuses, snapshot
 
 SOMEBODY = ProducerIdentity(7, 5)
 
@@ -300,4 +302,4 @@ def test_after_a_failed_append_the_partition_is_loaded_again_at_its_epoch():
 
 
 def test_a_coordinator_begins_with_nothing():
-    assert list(TransactionCoordinator(CoordinatorConfig())) == []
+    assert list(TransactionCoordinator(CoordinatorConfig(), never_refuses)) == []

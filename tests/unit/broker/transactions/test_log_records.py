@@ -3,11 +3,21 @@
 import pytest
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.transactions.log_records import NEVER_LOGGED, decode_value, encode_key, encode_value, replay
+from eagleray.broker.log.config import LogConfig
+from eagleray.broker.log.partition_log import PartitionLog
+from eagleray.broker.transactions.log_records import (
+    NEVER_LOGGED,
+    append_transitions,
+    decode_value,
+    encode_key,
+    encode_value,
+    replay,
+)
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.codec import MalformedMessage, UnsupportedVersion, decode_versioned, encode_versioned
 from eagleray.protocol.messages.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from tests.support.coordinators import ORDERS_0, snapshot
+from tests.support.simulated_disk import SimulatedDisk
 
 STORED_STATES = [state for state in TransactionState if state not in NEVER_LOGGED]
 
@@ -153,3 +163,24 @@ def test_partitions_of_an_open_transaction_come_back():
     ongoing = snapshot(TransactionState.ONGOING, partitions=frozenset({ORDERS_0, TopicPartition("ü", 2**31 - 1)}))
 
     assert replay([(encode_key("a"), encode_value(ongoing))]) == {"a": ongoing}
+
+
+def test_ids_that_no_batch_holds_together_are_forgotten_in_several():
+    """KAFKA-13099: there the log refuses them all, each time, and no id is forgotten any more."""
+    log = PartitionLog.open(SimulatedDisk(), "/transactions-0", LogConfig(max_message_bytes=1_000), now_ms=0)
+    names = [f"checkout-{number}" for number in range(100)]
+    for name in names:
+        assert append_transitions(log, [(name, snapshot(TransactionState.EMPTY))], leader_epoch=0, now_ms=0)
+
+    assert append_transitions(log, [(name, None) for name in names], leader_epoch=0, now_ms=0)
+
+    log.advance_high_watermark(log.log_end_offset)
+    records = [(record.key, record.value) for batch in log.batches() for record in batch.records()]
+    assert [key for key, value in records if value is None] == [encode_key(name) for name in names]
+    assert replay(records) == {}
+
+
+def test_transition_that_is_too_large_for_any_batch_is_not_taken():
+    log = PartitionLog.open(SimulatedDisk(), "/transactions-0", LogConfig(max_message_bytes=100), now_ms=0)
+
+    assert not append_transitions(log, [("c" * 100, None), ("d", None)], leader_epoch=0, now_ms=0)

@@ -4,7 +4,8 @@ import pytest
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.messages import Marker
-from eagleray.broker.transactions.events import MarkersWritten, SendMarkers, Tick
+from eagleray.broker.runtime.deadlines import Tick
+from eagleray.broker.transactions.events import MarkersWritten, SendMarkers
 from eagleray.broker.transactions.marker_events import (
     NO_LEADER,
     LeadersLearned,
@@ -95,6 +96,49 @@ def test_a_transaction_on_two_leaders(manager: Manager):
     assert manager.answer(1) == []
     assert manager.answer(2) == [written(request)]
     assert len(manager.machine) == 0
+
+
+def test_a_marker_of_version_1_has_the_number_and_the_id_of_its_decision(manager: Manager):
+    request = send("t", A0, decision=12)
+
+    manager.tell(request)
+
+    assert manager.calls[1].markers == (Marker(request.producer, True, 1, 1, (A0,), 12, "t"),)
+
+
+def test_a_leader_that_has_to_ask_the_coordinator_first_is_asked_again_and_one_that_knows_of_the_end_is_not(
+    manager: Manager,
+):
+    request = send("t", A0)
+    manager.tell(request)
+
+    assert manager.answer(1, ErrorCode.CONCURRENT_TRANSACTIONS) == []
+    manager.tick(20)
+    manager.tell(LeadersLearned({A0: 1}))
+
+    assert manager.answer(1, ErrorCode.INVALID_PRODUCER_EPOCH) == [written(request)]
+
+
+def test_a_late_answer_to_a_call_that_was_tried_again_changes_nothing(manager: Manager):
+    request = send("t", A0)
+    manager.tell(request)
+    late = manager.calls[1].call_id
+    manager.no_answer(1)
+    manager.tick(20)
+    manager.tell(LeadersLearned({A0: 1}))
+
+    assert manager.tell(MarkerCallAnswered(1, late, (ErrorCode.NONE,))) == []
+    assert manager.answer(1) == [written(request)]
+
+
+def test_a_manager_that_begins_anew_repeats_a_decision_under_its_number(manager: Manager):
+    request = send("t", A0, decision=12)
+    manager.tell(request)
+    successor = Manager()
+
+    successor.tell(request)
+
+    assert successor.calls[1].markers == manager.calls[1].markers
 
 
 def test_markers_that_come_while_a_call_is_in_flight_go_together_into_the_next(manager: Manager):
@@ -339,7 +383,7 @@ def test_an_older_request_is_ignored(manager: Manager, epoch: int, decision: int
     assert manager.answer(1) == [written(newer)]
 
 
-def test_a_fence_that_was_meant_for_the_older_does_not_stop_the_newer(manager: Manager):
+def test_fence_that_was_meant_for_the_older_does_not_stop_the_newer(manager: Manager):
     newer = send("t", A0, epoch=2)
     manager.tell(send("t", A0))
     manager.tell(newer)

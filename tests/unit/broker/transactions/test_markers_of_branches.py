@@ -4,7 +4,8 @@ import pytest
 
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.messages import Marker
-from eagleray.broker.transactions.events import BranchMarkers, MarkersWritten, SendMarkers, Tick
+from eagleray.broker.runtime.deadlines import Tick
+from eagleray.broker.transactions.events import BranchMarkers, MarkersWritten, SendMarkers
 from eagleray.broker.transactions.marker_events import (
     LeadersLearned,
     MarkerCall,

@@ -3,24 +3,21 @@
 import pytest
 
 from eagleray.broker.identities import ProducerIdentity
-from eagleray.broker.transactions.branching import Branch, Branching
+from eagleray.broker.runtime.coordinator_events import Committed, PartitionAssigned, PartitionLoaded
+from eagleray.broker.transactions.branches.branching import Branch, Branching
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
-from eagleray.broker.transactions.events import (
-    Committed,
+from eagleray.broker.transactions.descriptions import (
     DescribeTransaction,
-    InitProducerId,
     ListTransactions,
-    PartitionAssigned,
-    PartitionLoaded,
-    ProducerIdsReceived,
     TransactionDescribed,
     TransactionDescription,
     TransactionsListed,
 )
+from eagleray.broker.transactions.events import InitProducerId, ProducerIdsReceived
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.errors import ErrorCode
-from tests.support.coordinators import ORDERS_0, ORDERS_1, snapshot
+from tests.support.coordinators import ORDERS_0, ORDERS_1, never_refuses, snapshot
 
 NOW_MS = 100_000
 LOADED = {
@@ -43,7 +40,7 @@ LOADED = {
 
 
 def coordinator(*, is_loaded: bool = True) -> TransactionCoordinator:
-    machine = TransactionCoordinator(CoordinatorConfig(transaction_state_log_num_partitions=1))
+    machine = TransactionCoordinator(CoordinatorConfig(transaction_state_log_num_partitions=1), never_refuses)
     machine.handle(PartitionAssigned(0, 1), 0)
     if is_loaded:
         machine.handle(PartitionLoaded(0, 1, LOADED), 0)
@@ -89,7 +86,7 @@ def test_what_is_left_of_branches_is_not_told():
         ("", coordinator(), ErrorCode.INVALID_REQUEST),
         ("unknown", coordinator(), ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
         ("open", coordinator(is_loaded=False), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-        ("open", TransactionCoordinator(CoordinatorConfig()), ErrorCode.NOT_COORDINATOR),
+        ("open", TransactionCoordinator(CoordinatorConfig(), never_refuses), ErrorCode.NOT_COORDINATOR),
     ],
 )
 def test_why_a_transaction_is_not_described(transactional_id, machine, error_code):
@@ -158,7 +155,7 @@ def test_states_have_the_names_that_kafka_gives_them():
 
 
 def described_state(state: TransactionState) -> str:
-    machine = TransactionCoordinator(CoordinatorConfig(transaction_state_log_num_partitions=1))
+    machine = TransactionCoordinator(CoordinatorConfig(transaction_state_log_num_partitions=1), never_refuses)
     machine.handle(PartitionAssigned(0, 1), 0)
     machine.handle(PartitionLoaded(0, 1, {"t": snapshot(state)}), 0)
     return described("t", machine).transaction.state

@@ -1,6 +1,6 @@
 """Which state may follow which, written down a second time, pair by pair."""
 
-from itertools import product
+from itertools import count, product
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_every_pair_of_states(before: TransactionState, after: TransactionState)
 
 @pytest.mark.parametrize(("before", "after"), list(product(TransactionState, TransactionState)))
 def test_a_transaction_takes_no_other_way(before: TransactionState, after: TransactionState):
-    transaction = Transaction("t", TransactionShard(0, 1), snapshot(before))
+    transaction = Transaction("t", TransactionShard(0, 1, count(1)), snapshot(before))
 
     if (before.name, after.name) in allowed_ways():
         transaction.change_to(snapshot(after))
@@ -48,7 +48,7 @@ def test_a_transaction_takes_no_other_way(before: TransactionState, after: Trans
 
 
 def test_an_epoch_never_falls():
-    transaction = Transaction("t", TransactionShard(0, 1), snapshot(TransactionState.EMPTY, producer_epoch=5))
+    transaction = Transaction("t", TransactionShard(0, 1, count(1)), snapshot(TransactionState.EMPTY, producer_epoch=5))
 
     with pytest.raises(AssertionError, match="never falls"):
         transaction.change_to(snapshot(TransactionState.EMPTY, producer_epoch=4))

@@ -5,37 +5,36 @@ import pytest
 
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.messages import Marker
-from eagleray.broker.transactions.branching import Branch, Branching
+from eagleray.broker.runtime.coordinator_events import AppendFailed, Committed, PartitionAssigned, PartitionResigned
+from eagleray.broker.runtime.deadlines import Tick
+from eagleray.broker.transactions.branches.branching import Branch, Branching
+from eagleray.broker.transactions.descriptions import (
+    DescribeTransaction,
+    ListTransactions,
+    TransactionDescribed,
+    TransactionDescription,
+    TransactionsListed,
+)
 from eagleray.broker.transactions.events import (
     AddPartitions,
-    AppendFailed,
-    AppendTransitions,
     BeginBranched,
     BranchedReply,
     BranchMarkers,
-    Committed,
-    DescribeTransaction,
+    CompleteTransaction,
     Effect,
     EndBranched,
     EndTransaction,
     Event,
     ForgetTransactionalId,
     InitProducerId,
-    ListTransactions,
     MarkersForgotten,
     MarkersWritten,
     OpenBranch,
-    PartitionAssigned,
-    PartitionLoaded,
-    PartitionResigned,
+    PrepareTransaction,
     ProducerIdsReceived,
     Reply,
     RequestProducerIds,
     SendMarkers,
-    Tick,
-    TransactionDescribed,
-    TransactionDescription,
-    TransactionsListed,
 )
 from eagleray.broker.transactions.marker_events import (
     LeadersLearned,
@@ -65,11 +64,16 @@ BRANCHED = snapshot(
         branches={2**40: Branch(frozenset({ORDERS_0, ORDERS_1}), True), 9: Branch()},
     ),
 )
-DESCRIPTION = TransactionDescription("t", "Ongoing", PRODUCER, 1, 2, 3, (ORDERS_0,), "batch-1", 2)
+DESCRIPTION = TransactionDescription(
+    "t", "Ongoing", PRODUCER, 1, 2, 3, (ORDERS_0,), "batch-1", 2, prepared_ms=4, context=b"42"
+)
 
 MESSAGES = [
     InitProducerId(1, None),
     InitProducerId(1, "t", 5, PRODUCER),
+    InitProducerId(1, "t", 5, PRODUCER, two_phase=True, keep_prepared=True),
+    PrepareTransaction(1, "t", PRODUCER, b"42", (PRODUCER, PRODUCER)),
+    CompleteTransaction(1, "t", PRODUCER, True, True),
     AddPartitions(1, "t", PRODUCER, (ORDERS_0, ORDERS_1), 2, True),
     EndTransaction(1, "t", PRODUCER, True, 2),
     Committed(0, 1, 2),
@@ -78,25 +82,21 @@ MESSAGES = [
     MarkersForgotten(),
     ProducerIdsReceived(0, 1000),
     PartitionAssigned(0, 1),
-    PartitionLoaded(0, 1, {"t": ONGOING}),
     PartitionResigned(0, 1),
     Tick(),
-    AppendTransitions(0, 1, 2, [("t", ONGOING), ("u", None)]),
     SendMarkers("t", 0, 1, 2, PRODUCER, False, frozenset({ORDERS_0}), 2),
-    BeginBranched(1, "t", "batch-1", 5),
+    BeginBranched(1, "t", "batch-1", 5, True, True),
     OpenBranch(1, "t", PRODUCER),
     EndBranched(1, "t", PRODUCER, True, (PRODUCER, PRODUCER)),
     ForgetTransactionalId(1, "t", PRODUCER),
-    BranchedReply(1, ErrorCode.NONE, PRODUCER, True),
+    BranchedReply(1, ErrorCode.NONE, PRODUCER, True, PRODUCER),
     DescribeTransaction(1, "t"),
     TransactionDescribed(1, ErrorCode.NONE, DESCRIPTION),
     ListTransactions(1, ("Ongoing",), (1, 2), 5),
     TransactionsListed(1, ErrorCode.NONE, (DESCRIPTION, DESCRIPTION)),
-    PartitionLoaded(0, 1, {"t": BRANCHED}),
-    AppendTransitions(0, 1, 2, [("t", BRANCHED)]),
     SendMarkers("t", 0, 1, 2, PRODUCER, True, frozenset(), 2, (BranchMarkers(PRODUCER, False, frozenset({ORDERS_1})),)),
     RequestProducerIds(),
-    Reply(1, ErrorCode.NONE, PRODUCER, (ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE)),
+    Reply(1, ErrorCode.NONE, PRODUCER, (ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE), ongoing=PRODUCER),
 ]
 MARKER_MESSAGES = [
     PartitionsDeleted((ORDERS_0,)),

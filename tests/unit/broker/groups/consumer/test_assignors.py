@@ -19,7 +19,7 @@ def counts(**topics: int) -> dict[bytes, int]:
 
 
 @pytest.mark.parametrize("assign", ASSIGNORS.values(), ids=ASSIGNORS)
-def test_nobody_gets_nothing_and_members_without_topics_get_none(assign):
+def test_empty_group_and_members_without_topics_get_nothing(assign):
     assert assign({}, counts(orders=3)) == {}
     assert assign({"a": wants()}, counts(orders=3)) == {"a": NO_PARTITIONS}
     assert assign({"a": wants("orders")}, {}) == {"a": NO_PARTITIONS}
@@ -78,17 +78,17 @@ def test_only_the_surplus_moves():
     assert sum(len(members[name].partitions - assigned[name]) for name in members) == 4
 
 
-def test_new_partitions_go_to_whoever_has_least():
+def test_new_partitions_go_to_the_member_that_has_least():
     members = {"a": wants("orders", has=parts("orders", 0, 1)), "b": wants("orders", has=parts("orders", 2))}
     assert assign_uniformly(members, counts(orders=4)) == {"a": parts("orders", 0, 1), "b": parts("orders", 2, 3)}
 
 
-def test_what_no_longer_exists_or_is_no_longer_wanted_is_not_kept():
+def test_partition_that_is_gone_or_no_longer_wanted_is_not_kept():
     members = {"a": wants("orders", has=parts("orders", 0, 7) | parts("gone", 0) | parts("payments", 0))}
     assert assign_uniformly(members, counts(orders=2, payments=1)) == {"a": parts("orders", 0, 1)}
 
 
-def test_those_who_want_more_leave_what_others_alone_want():
+def test_members_that_want_more_leave_what_others_alone_want():
     members = {"a": wants("orders", "payments"), "b": wants("orders")}
     assert assign_uniformly(members, counts(orders=2, payments=2)) == {
         "a": parts("payments", 0, 1),

@@ -87,7 +87,7 @@ def test_a_member_that_misses_answers_goes_on():
     assert (first.owned, second.owned) == (parts("orders", 0, 1), parts("orders", 2, 3))
 
 
-def test_who_was_never_a_member_is_told_to_join(world: GroupWorld):
+def test_client_that_was_never_a_member_is_told_to_join(world: GroupWorld):
     assert world.send(member_id="b", member_epoch=2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -114,7 +114,9 @@ def test_a_member_in_a_state_of_the_future_begins_anew(world: GroupWorld):
     ],
 )
 @pytest.mark.parametrize("is_transactional", [True, False])
-def test_who_may_commit(world: GroupWorld, member_id: str, epoch: int, error_code: ErrorCode, is_transactional: bool):
+def test_members_may_commit_at_their_epoch(
+    world: GroupWorld, member_id: str, epoch: int, error_code: ErrorCode, is_transactional: bool
+):
     group = world.groups.groups[GROUP]
     assert group.check_commit(epoch, member_id, None, is_transactional=is_transactional) is error_code
 
@@ -132,7 +134,7 @@ def test_who_may_commit(world: GroupWorld, member_id: str, epoch: int, error_cod
     ],
 )
 @pytest.mark.parametrize("restarts", [True, False])
-def test_what_a_member_has_had_since_it_may_commit_at_an_earlier_epoch(
+def test_offsets_of_partitions_held_since_may_be_committed_at_an_earlier_epoch(
     world: GroupWorld, epoch: int, numbers: tuple[int, ...], error_code: ErrorCode, restarts: bool
 ):
     if restarts:
@@ -181,5 +183,5 @@ def test_anybody_may_commit_while_there_are_no_members(world: GroupWorld):
         (None, 2, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_may_fetch(world: GroupWorld, member_id: str | None, epoch: int, error_code: ErrorCode):
+def test_members_may_fetch_at_their_epoch(world: GroupWorld, member_id: str | None, epoch: int, error_code: ErrorCode):
     assert world.groups.groups[GROUP].check_fetch(member_id, epoch) is error_code

@@ -50,7 +50,7 @@ def test_a_static_member_that_was_fenced_joins_again(world: GroupWorld):
     assert first.owned == ALL
 
 
-def test_an_instance_id_that_somebody_holds_is_not_released(world: GroupWorld):
+def test_instance_id_with_a_holder_is_not_released(world: GroupWorld):
     settle(static(world, "a"))
     assert static(world, "b").beat() is ErrorCode.UNRELEASED_INSTANCE_ID
     assert set(world.state.members) == {"a"}
@@ -66,7 +66,7 @@ def test_the_member_that_was_replaced_is_fenced(world: GroupWorld):
     assert successor.beat() is ErrorCode.NONE
 
 
-def test_an_instance_id_that_nobody_holds_is_unknown(world: GroupWorld):
+def test_instance_id_without_a_holder_is_unknown(world: GroupWorld):
     settle(static(world, "a"))
     response = world.send(member_id="b", member_epoch=1, instance_id="two")
     assert response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -89,7 +89,7 @@ def test_a_successor_may_want_other_topics():
     assert from_topics(response.assignment.topic_partitions) == parts("payments", 0)
 
 
-def test_what_a_leaving_static_member_was_to_give_up_is_free(world: GroupWorld):
+def test_partitions_that_a_leaving_static_member_was_to_give_up_are_free(world: GroupWorld):
     first, second = static(world, "a"), Consumer(world, "b")
     settle(first)
     second.beat()

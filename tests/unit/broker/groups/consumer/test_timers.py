@@ -83,7 +83,7 @@ def test_a_member_that_gives_up_in_time_stays(world: GroupWorld):
     assert set(world.state.members) == {"a", "b"}
 
 
-def test_after_a_restart_everybody_has_its_full_time(world: GroupWorld):
+def test_members_have_their_full_time_after_a_restart(world: GroupWorld):
     first, second = Consumer(world, "a"), Consumer(world, "b")
     settle(first)
     second.beat()
@@ -112,13 +112,12 @@ def test_after_a_restart_a_revocation_still_has_an_end(world: GroupWorld):
     assert set(world.state.members) == {"b"}
 
 
-def test_a_group_that_waits_for_the_log_is_left_alone(world: GroupWorld):
+def test_members_whose_removal_the_log_refuses_are_found_again(world: GroupWorld):
     settle(Consumer(world, "a"))
-    world.set_topics({"orders": 5})
-    decision = world.decide(member_id="a", member_epoch=1)
-    assert world.pass_time(2 * SESSION_MS) == []
-    world.groups.forget(decision)
+    world.now_ms += 2 * SESSION_MS
+    assert world.groups.expire(GROUP, world.now_ms).records
     assert len(world.pass_time(0)) == 1
+    assert world.pass_time(0) == []
 
 
 def test_settings_are_checked():

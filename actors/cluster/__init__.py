@@ -1,0 +1,1 @@
+"""Everything that knows Ray: starting, supervising, finding and extending a cluster."""

@@ -1,0 +1,1 @@
+"""What a node is started with, and what all of its rooms use."""

@@ -1,0 +1,175 @@
+"""The listener of a node: its port, its connections and what they share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from itertools import count
+from typing import Any, Final
+
+from eagleray.actors.common.listener_config import ListenerConfig
+from eagleray.actors.kafka_server.advertised import Advertised
+from eagleray.actors.kafka_server.connection import Connection
+from eagleray.actors.kafka_server.connection_rates import ConnectionRates
+from eagleray.actors.kafka_server.context import ListenerContext
+from eagleray.actors.kafka_server.fetch_sessions import FetchSessions
+from eagleray.actors.kafka_server.idle_timeouts import SOON_S
+from eagleray.actors.kafka_server.keep_alive import keep_alive
+from eagleray.actors.kafka_server.queued_bytes import QueuedBytes
+from eagleray.actors.kafka_server.throttled_log import ThrottledLog
+from eagleray.broker.runtime.deadlines import NEVER_MS, Deadlines
+
+_GRACE_S: Final = 1.0
+_BACKLOG: Final = 1024
+
+
+class Listener:
+    """Takes connections of Kafka's clients and of the direct lane at one port.
+
+    Owns: the connections of Kafka's clients, and the tasks of their requests. A connection that begins like the direct
+    lane counts as a client's until it has shown the token of the cluster; then it is handed over to a session of that
+    lane, and counts no more.
+    """
+
+    def __init__(
+        self, context: ListenerContext, config: ListenerConfig, direct_session: Callable[[], asyncio.Protocol]
+    ) -> None:
+        self.context = context
+        self.config = config
+        self.throttled_log = ThrottledLog(context.loop.time)
+        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, context.loop.time)
+        self._direct_session = direct_session
+        self.connection_rates = ConnectionRates(
+            config.max_connection_creation_rate, config.max_connection_creation_rate_per_ip, context.loop.time()
+        )
+        self._advertised = Advertised(context.image)
+        self._connections: set[Connection] = set()
+        self.queued_bytes = QueuedBytes(config.queued_max_request_bytes, context.loop, self._connections)
+        self.numbers = count(1)
+        """Numbers of connections, each for one in the life of the process."""
+        self._excess: set[Connection] = set()
+        self._by_address: Counter[str] = Counter()
+        self._server: asyncio.Server | None = None
+        self._looks: Deadlines[Connection] = Deadlines(self._set_timer)
+        """When to check which connection again, by the loop's clock."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    @property
+    def advertised(self) -> Advertised:
+        """The brokers, as of the node's metadata."""
+        if self._advertised.image is not self.context.image:
+            self._advertised = Advertised(self.context.image)
+        return self._advertised
+
+    @property
+    def has_two_phase_commit(self) -> bool:
+        """Whether clients may take part in a two-phase commit, for which there are versions of their own."""
+        return self.config.transaction_two_phase_commit_enable
+
+    async def listen(self, address: str, port: int) -> int:
+        """Listen at an address; return the port, or raise OSError where it is not free."""
+        loop = self.context.loop
+        self._server = await loop.create_server(lambda: Connection(self), address, port, backlog=_BACKLOG)
+        chosen: int = self._server.sockets[0].getsockname()[1]
+        return chosen
+
+    def begin_direct_session(self, transport: asyncio.Transport, data: bytes) -> None:
+        """Hand a connection over to the direct lane, with what has come of it.
+
+        A node or a handle keeps its connection for as long as it lives, so silence does not end it: the system asks
+        after the machine at the other end, and closes the connection where that is gone.
+        """
+        keep_alive(transport.get_extra_info("socket"), self.config.connections_max_idle_ms // 1000)
+        session = self._direct_session()
+        transport.set_protocol(session)
+        session.connection_made(transport)
+        session.data_received(data)
+
+    # Connections
+
+    def opened(self, connection: Connection) -> None:
+        """Note a connection; the limit does not apply where it turns out to be one of the cluster itself."""
+        address, config = connection.peer_host, self.config
+        is_full = len(self._connections) >= config.max_connections
+        if is_full or self._by_address[address] >= config.max_connections_per_ip:
+            self._excess.add(connection)
+        self._connections.add(connection)
+        self._by_address[address] += 1
+        self.look_soon(connection)
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection."""
+        if connection not in self._connections:
+            return
+        self._connections.discard(connection)
+        if connection.questions is not None:
+            self.context.connection_closed(connection.number)
+        self._excess.discard(connection)
+        self._looks.cancel(connection)
+        self._by_address[connection.peer_host] -= 1
+        if not self._by_address[connection.peer_host]:
+            del self._by_address[connection.peer_host]
+
+    def reason_to_refuse(self, connection: Connection) -> tuple[str, str] | None:
+        """Return why a client is not let in, if it is not: a kind and a sentence."""
+        if connection in self._excess:
+            return "limit", "there are as many connections as max.connections and max.connections.per.ip allow"
+        if not self.context.image.nodes:
+            return "start", "this node is not part of its cluster yet; the client will try again"
+        return None
+
+    # Time and tasks
+
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run the task of a request."""
+        task = self.context.loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def look_soon(self, connection: Connection) -> None:
+        """Check a connection soon, because it may hold an incomplete request."""
+        self._look_after(connection, SOON_S)
+
+    def _look_after(self, connection: Connection, delay_s: float) -> None:
+        if connection in self._connections:
+            self._looks.set_by(connection, self._now_ms() + int(delay_s * 1000))
+
+    def _now_ms(self) -> int:
+        return int(self.context.loop.time() * 1000)
+
+    def _set_timer(self, due_ms: int) -> None:
+        steady_ms = NEVER_MS if due_ms == NEVER_MS else self.context.steady_ms() + due_ms - self._now_ms()
+        self.context.timer.set(self._on_due, steady_ms)
+
+    def _on_due(self) -> None:
+        now_s = self.context.loop.time()
+        for connection in self._looks.take_due(int(now_s * 1000)):
+            self._look_after(connection, connection.look(now_s))
+            if connection in self._excess:
+                connection.abort()
+        self._set_timer(self._looks.next_due_ms)
+
+    async def close(self) -> None:
+        """Accept no more connections, answer what is in flight, as far as that is soon done, and close."""
+        if self._server is not None:
+            self._server.close()
+        for connection in [*self._connections]:
+            connection.finish()
+        deadline_s = self.context.loop.time() + _GRACE_S
+        while self._connections and self.context.loop.time() < deadline_s:
+            await asyncio.sleep(0.01)
+        self.abort()
+
+    def abort(self) -> None:
+        """Let no peer in any more, and close every connection as it is."""
+        if self._server is not None:
+            self._server.close()
+        self._looks.clear()
+        for task in [*self._tasks]:
+            task.cancel()
+        for connection in [*self._connections]:
+            connection.abort()

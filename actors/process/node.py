@@ -1,0 +1,435 @@
+"""A node: one process with its listener, its metadata image and its roles."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+import time
+from collections import Counter
+from collections.abc import Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from eagleray.actors.common.controller_channel import REPLY_TIMEOUT_S, ControllerChannel
+from eagleray.actors.common.listener_config import ListenerConfig
+from eagleray.actors.common.node_timer import NodeTimer
+from eagleray.actors.common.settings import config_of
+from eagleray.actors.common.spec import NodeSpec
+from eagleray.actors.common.storage_config import StorageConfig
+from eagleray.actors.kafka_server.listener import Listener
+from eagleray.actors.lanes.catalog import NODE_REQUESTS, REPLICA_REQUESTS, REQUESTS
+from eagleray.actors.lanes.direct import DirectSession
+from eagleray.actors.lanes.peers import Peers, Unanswered
+from eagleray.actors.lanes.ray_lane import RayLane
+from eagleray.actors.lanes.sessions import Receiver, Sessions
+from eagleray.actors.process.host_facts import host_facts
+from eagleray.actors.process.image_keeper import ImageKeeper
+from eagleray.actors.process.incarnations import Incarnation, Incarnations, time_of_day_us
+from eagleray.actors.process.ports import ports_to_try
+from eagleray.actors.roles.catalog import ROLES
+from eagleray.actors.roles.role import Role, Supervisor
+from eagleray.actors.storage.data_directory import DataDirectory
+from eagleray.actors.storage.disk import Disk, LocalDisk, Lock, PartitionLocked
+from eagleray.actors.storage.disk_guard import DiskGuard
+from eagleray.actors.storage.internal_partitions import QUERIES, InternalPartitions
+from eagleray.actors.storage.replica_manager import ReplicaManager
+from eagleray.actors.storage.stray_logs import StrayLogs
+from eagleray.broker.controller.events import Answer, DescribeConfigs, FollowMetadata, GetMetadata, RegisterNode
+from eagleray.broker.controller.metadata_queries import answer_metadata, describe_configs, follow
+from eagleray.broker.filesystem import write_atomically
+from eagleray.broker.identities import TopicPartition
+from eagleray.broker.messages import Message
+from eagleray.broker.metadata.directory_identity import DirectoryRefused
+from eagleray.broker.metadata.image import EMPTY_IMAGE, MetadataImage
+from eagleray.broker.metadata.losses import EVERYTHING
+from eagleray.broker.metadata.nodes import NodeRegistration, ProcessRole
+from eagleray.broker.metadata.topics import INTERNAL_TOPICS
+from eagleray.protocol.errors import ErrorCode
+
+_log = logging.getLogger(__name__)
+
+_FOLLOW_MS: Final = 10_000
+_RETRY_S: Final = 0.1
+_EXIT_STATUS: Final = 70
+_SESSION_BITS: Final = 30
+_QUIET_MS: Final = 60_000
+
+
+class Node:
+    """Hosts the roles of one node of a cluster.
+
+    Owns: the listener, the lanes, the metadata image, the replicas, and an object for each role.
+    Persists: the port that it listens at, so that clients find it again after a restart, the number of its
+    incarnations, and its last image; the roles persist what they have to. After a restart it is another incarnation: it
+    waits until the last one has ended, registers, and gets new epochs for all that it leads. When the controller has
+    fenced it, the process goes on as another incarnation in the same way.
+    """
+
+    def __init__(self, spec: NodeSpec, supervisor: Supervisor, disk: Disk | None = None) -> None:
+        self.spec = spec
+        self.disk = disk or LocalDisk()
+        self.directory = DataDirectory(self.disk, spec.data_dir, spec.node_id)
+        self.supervisor = supervisor
+        self.loop = asyncio.get_running_loop()
+        storage = config_of(StorageConfig, spec.settings)
+        self.disk_guard = DiskGuard(self.disk, spec.data_dir, spec.node_id, storage, self.steady_ms)
+        # Before anything is written: on a disk that is full, this makes the room that a start takes.
+        self.disk_guard.look()
+        self.image: MetadataImage = EMPTY_IMAGE
+        self._incarnation = Incarnation(-1, EVERYTHING)
+        self._incarnations: Incarnations | None = None
+        self._known_incarnation = -1
+        self._following: asyncio.Task[None] | None = None
+        self.timer = NodeTimer(self.loop, self.steady_ms, self.fail)
+        self._image_keeper = ImageKeeper(
+            self.disk,
+            spec.data_dir,
+            spec.node_id,
+            sequence=self.directory.image_sequence,
+            loop=self.loop,
+            timer=self.timer,
+            steady_ms=self.steady_ms,
+        )
+        self.peers = self._make_peers()
+        self.turn = self.peers.turn
+        self.controller = ControllerChannel(self.peers, spec.controllers)
+        self.replica_manager = ReplicaManager(self, is_lazy=INTERNAL_TOPICS.__contains__)
+        self._stray_logs = StrayLogs(
+            self.replica_manager.logs,
+            spec.machine,
+            self.steady_ms(),
+            storage.file_delete_delay_ms,
+            needs_room=lambda: self.disk_guard.is_full,
+        )
+        self._roles: list[Role] = [ROLES[name](self) for name in spec.roles]
+        self.sessions = Sessions(self._receivers(), self.turn, first_session=secrets.randbits(_SESSION_BITS))
+        self.answer = self.sessions.answer
+        self.peer_host = self.sessions.peer_host
+        self.peers.add_local(spec.node_id, self.sessions)
+        self.ray_lane = RayLane(self.sessions)
+        self.listener = Listener(self, config_of(ListenerConfig, spec.settings), self._direct_session)
+        self._lock: Lock | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+        self.is_registered = False
+        self._logged_at_ms: dict[str, int] = {}
+        self._failed_requests: Counter[str] = Counter()
+
+    def _make_peers(self) -> Peers:
+        return Peers(token=self.spec.token, actor_of=self.supervisor.actor_of, lane=self.spec.lane)
+
+    def _receivers(self) -> dict[type, Receiver]:
+        receivers: dict[type, Receiver] = dict.fromkeys(NODE_REQUESTS, self._answer_from_image)
+        receivers |= dict.fromkeys(REPLICA_REQUESTS, self.replica_manager.receive)
+        for role in self._roles:
+            for message_type in REQUESTS[role.process_role]:
+                receivers[message_type] = role.receiver_of(message_type)
+            if role.process_role is ProcessRole.CONTROLLER:
+                # What the controller itself says is true now, and not of a moment ago.
+                receivers |= dict.fromkeys(NODE_REQUESTS, role.post)
+        return receivers | dict.fromkeys(QUERIES, InternalPartitions(self, receivers).post)
+
+    def _answer_from_image(self, request: Message) -> None:
+        if isinstance(request, GetMetadata):
+            answer: Answer = answer_metadata(self.image, request)
+        else:
+            assert isinstance(request, DescribeConfigs), "nodes answer nothing else without a role"
+            answer = describe_configs(self.image, request)
+        self.turn.act(partial(self.answer, answer))
+
+    # What the roles see of it
+
+    def now_ms(self) -> int:
+        """The time of day."""
+        return self._now_us() // 1000
+
+    _now_us = staticmethod(time_of_day_us)
+
+    def steady_ms(self) -> int:
+        """The time by a clock that is never set, and that goes on while the process is stopped."""
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+    def chance(self) -> float:
+        """A random number from 0 to 1 that cannot be predicted."""
+        return random.random()  # noqa: S311 - it spreads elections, and keeps no secret
+
+    @property
+    def incarnation(self) -> int:
+        """Which incarnation of the node this is."""
+        return self._incarnation.number
+
+    def start_incarnation(self) -> None:
+        """Give up everything that is led here, and register again as another incarnation.
+
+        Where that is under way already, later failures are handled when this incarnation has registered.
+        """
+        if self.is_registered:
+            self.is_registered = False
+            self.loop.call_soon(self._start_incarnation)
+
+    def _start_incarnation(self) -> None:
+        assert self._incarnations is not None, "there is a first incarnation by now"
+        try:
+            self._incarnation = self._incarnations.begin(
+                after=self._known_incarnation, loss=self.replica_manager.start_incarnation()
+            )
+        except Exception as error:  # noqa: BLE001 - an incarnation that looks like the last one must not go on
+            self.fail(error)
+        if self._following is not None:
+            self._following.cancel()
+            self._following = self._start(self._follow())
+
+    def fail(self, error: BaseException) -> None:
+        """End the process; Ray starts it again."""
+        _log.critical("node %s ends itself and begins anew: %s", self.spec.node_id, error, exc_info=error)
+        logging.shutdown()
+        os._exit(_EXIT_STATUS)
+
+    def request_failed(self, host: str, request: str, error: BaseException) -> None:
+        """Log that a request of a host has failed by a mistake of ours, which has changed nothing, and count it."""
+        self._failed_requests[request] += 1
+        self.listener.throttled_log.report_failure(host or "a role of this node", request, error)
+
+    def connection_closed(self, number: int) -> None:
+        """Tell the roles that a connection is closed by which a Kafka client has sent requests of transactions."""
+        for role in self._roles:
+            role.connection_closed(number)
+
+    # Starting and stopping
+
+    async def start(self) -> None:
+        """Wait until the last incarnation has ended, then listen, and join the cluster."""
+        _log.info("node %s starts, as %s, in process %s", self.spec.node_id, ", ".join(self.spec.roles), os.getpid())
+        self._lock = await self._take_lock()
+        self._incarnations = Incarnations(
+            self.disk,
+            self._path("life"),
+            self.disk.boot_id(),
+            after_loss_of_power=self.replica_manager.logs.after_loss_of_power,
+            now_us=self._now_us,
+        )
+        self._incarnation = self._incarnations.begin()
+        await self._listen()
+        for role in self._roles:
+            role.set_timer()
+        self.timer.start()
+        self._following = self._start(self._follow())
+
+    async def _take_lock(self) -> Lock:
+        while True:
+            try:
+                return self.disk.lock(self._path("lock"))
+            except PartitionLocked:
+                _log.warning("node %s waits for its last incarnation to end", self.spec.node_id)
+                await asyncio.sleep(_RETRY_S)
+
+    def _path(self, suffix: str) -> str:
+        return f"{self.spec.data_dir}/nodes/{self.spec.node_id}.{suffix}"
+
+    def _direct_session(self) -> DirectSession:
+        spec, incarnation = self.spec, self.incarnation
+        return DirectSession(self.sessions, self.turn, token=spec.token, node_id=spec.node_id, incarnation=incarnation)
+
+    async def _listen(self) -> None:
+        path = self._path("port")
+        last_port = int(self.disk.read_bytes(path)) if self.disk.exists(path) else 0
+        *others, last_resort = ports_to_try(self.spec, last_port)
+        for port in others:
+            with suppress(OSError):
+                self.port = await self._listen_at(port)
+                break
+        else:
+            self.port = await self._listen_at(last_resort)
+        if self.port != last_port:
+            write_atomically(self.disk, path, str(self.port).encode())
+
+    async def _listen_at(self, port: int) -> int:
+        return await self.listener.listen(self.spec.bind_host or self.spec.host, port)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._register()
+                while True:
+                    await self._follow_once()
+            except Unanswered:
+                await asyncio.sleep(_RETRY_S)
+            except Exception as error:  # noqa: BLE001 - without metadata this node is of no use
+                self.fail(error)
+
+    async def _register(self) -> None:
+        loss = self._incarnation.loss
+        position = replace(self.directory.position, cluster_id=self.directory.cluster_id)
+        registered = await self.controller.call(RegisterNode, self.registration, loss, position)
+        if registered.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            raise DirectoryRefused(str(registered.message))
+        if registered.error_code is not ErrorCode.NONE:
+            _log.info("node %s may not join yet: %s", self.spec.node_id, registered.message)
+            if registered.error_code is ErrorCode.STALE_CONTROLLER_EPOCH:
+                self._log_throttled(str(registered.message))
+            if registered.error_code is ErrorCode.STALE_BROKER_EPOCH:
+                self._known_incarnation = registered.known_incarnation
+                self.is_registered = False
+                self._start_incarnation()
+            raise Unanswered(str(registered.message))
+        assert self._incarnations is not None, "this is one of its incarnations"
+        assert registered.image is not None, "a node that may join is given the metadata"
+        self.directory.belong_to(registered.image.cluster_id)
+        self._check_not_older(registered.image)
+        self._incarnations.reported()
+        self.is_registered = True
+        _log.info("node %s has joined: incarnation %s, port %s", self.spec.node_id, self.incarnation, self.port)
+        self._take(registered.image, has_jumped=True)
+        if self.replica_manager.failures.are_more_than(loss):
+            self.start_incarnation()
+
+    @property
+    def registration(self) -> NodeRegistration:
+        """The registration of this node in this incarnation."""
+        spec = self.spec
+        return NodeRegistration(spec.node_id, self.incarnation, spec.host, self.port, spec.roles, os.getpid())
+
+    async def _follow_once(self) -> None:
+        followed = await self.controller.call_within(
+            _FOLLOW_MS / 1000 + REPLY_TIMEOUT_S, FollowMetadata, self.image.version, _FOLLOW_MS, self.image.term
+        )
+        if followed.error_code is not ErrorCode.NONE:
+            raise Unanswered(f"the controller answered {followed.error_code.name}")
+        image = follow(self.image, followed)
+        if image is not self.image:
+            self._check_not_older(image)
+            self._take(image, has_jumped=followed.image is not None)
+        # What the controller has just said is fresher than the last sweep.
+        self._stray_logs.sweep(self.image, self.steady_ms())
+
+    def _check_not_older(self, image: MetadataImage) -> None:
+        """Raise Unanswered where an image lacks something that this node knew: the controller may have lost it."""
+        known = self.directory.position
+        if not image.includes(known):
+            self._log_throttled(
+                f"the controller, node {self.controller.node_id}, has sent metadata up to {image.position}, and node "
+                f"{self.spec.node_id} knows {known}: they are older, or of a log that has lost some. They are not taken"
+            )
+            raise Unanswered("the controller's metadata are older than what this node knows")
+
+    def _log_throttled(self, what: str) -> None:
+        """Log what is wrong, once a minute."""
+        now_ms = self.steady_ms()
+        if now_ms - self._logged_at_ms.get(what, -_QUIET_MS) >= _QUIET_MS:
+            self._logged_at_ms = {what: now_ms}
+            _log.error("%s", what)
+
+    def _take(self, image: MetadataImage, *, has_jumped: bool) -> None:
+        previous, self.image = self.image, image
+        self._image_keeper.take(image)
+        self._note_position(image)
+        self.peers.learn({node_id: node for node_id, node in image.nodes.items() if node_id != self.spec.node_id})
+        self.peers.forget(previous.nodes.keys() - image.nodes.keys() - {self.spec.node_id})
+        if image.plan != previous.plan:
+            self.supervisor.plan_changed(image.plan.values())
+        known = image.nodes.get(self.spec.node_id)
+        if known is None or known.incarnation != self.incarnation:
+            # The controller has fenced this incarnation.
+            self.start_incarnation()
+        else:
+            self.replica_manager.metadata_changed(previous, has_jumped=has_jumped)
+        for role in self._roles:
+            role.metadata_changed(previous)
+
+    def _note_position(self, image: MetadataImage) -> None:
+        """Note how new the metadata are; on a disk that is full, the note is older, and still true."""
+        try:
+            self.directory.note_position(image.position)
+        except OSError as error:
+            self._log_throttled(f"node {self.spec.node_id} cannot note how new its metadata are: {error}")
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self.loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """Shut down, so that the next start has nothing to recover."""
+        await self.listener.close()
+        self.timer.stop()
+        for task in [*self._tasks]:
+            task.cancel()
+        self.sessions.end_all()
+        for role in self._roles:
+            role.close()
+        self.replica_manager.close()
+        self._image_keeper.close()
+        if self._incarnations is not None:
+            self._incarnations.close()
+        self.peers.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def kill(self) -> None:
+        """End as a process does that is killed: nothing is put away, nothing that is under way comes to its end.
+
+        For nodes that share a process with others. Its connections break, and its locks are given back.
+        """
+        self.turn.stop()
+        self.timer.stop()
+        for task in [*self._tasks]:
+            task.cancel()
+        self.sessions.end_all()
+        self.listener.abort()
+        self.peers.close()
+        self.disk.release_locks()
+
+    def _cuts(self) -> dict[str, int]:
+        """How often openings have cut off the end of a log, and why."""
+        cuts = Counter({str(verdict): count for verdict, count in self.replica_manager.logs.cuts.items()})
+        for role in self._roles:
+            cuts.update(role.cuts)
+        return dict(sorted(cuts.items()))
+
+    def _damaged(self) -> dict[TopicPartition, str]:
+        """What goes on serving although its disk has changed it, because there is nothing to repair it from."""
+        found = dict(self.replica_manager.failures.served)
+        for role in self._roles:
+            found |= role.damaged
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """What a status shows of this node."""
+        replicas = self.replica_manager
+        offline = replicas.offline
+        described = host_facts(self.now_ms())
+        for role in self._roles:
+            described |= role.describe()
+        return described | {
+            "node_id": self.spec.node_id,
+            "roles": [str(role) for role in self.spec.roles],
+            "pid": os.getpid(),
+            "machine": self.spec.machine,
+            "host": self.spec.host,
+            "port": self.port,
+            "incarnation": self.incarnation,
+            "registered": self.is_registered,
+            "controller": self.controller.node_id,
+            "sessions": len(self.sessions),
+            "connections": len(self.listener),
+            "failed_requests": dict(sorted(self._failed_requests.items())),
+            "cluster_id": self.directory.cluster_id,
+            "metadata_version": self.image.version,
+            "offline": {str(partition): offline.reason(partition) for partition in offline},
+            "disk": self.disk_guard.describe(),
+            "cuts": self._cuts(),
+            "damaged": {str(partition): reason for partition, reason in self._damaged().items()},
+            "stray_logs": sorted({*self._stray_logs.strays, *map(str, self.replica_manager.failures.strays)}),
+            "held_back": list(self._stray_logs.held_back),
+            "asked_others": self.peers.traffic.as_dict(),
+            "events_a_turn": {
+                str(role.process_role): round(role.events / role.turns, 1) for role in self._roles if role.turns
+            },
+        }

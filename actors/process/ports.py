@@ -1,0 +1,53 @@
+"""Which ports a node may listen at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from eagleray.actors.common.spec import NodeSpec
+
+LARGEST_PORT: Final = 65_535
+
+
+class PortRange(msgspec.Struct, frozen=True):
+    """Ports that a firewall lets through, both ends included."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high <= LARGEST_PORT:
+            raise ValueError(f"the ports are {self.low}-{self.high}; expected LOW-HIGH within 1-{LARGEST_PORT}")
+
+    def __len__(self) -> int:
+        return self.high - self.low + 1
+
+    def __contains__(self, port: int) -> bool:
+        return self.low <= port <= self.high
+
+    @classmethod
+    def parse(cls, text: str) -> PortRange:
+        """Read LOW-HIGH; raise ValueError where it is nothing of the kind."""
+        low, separator, high = text.partition("-")
+        if not (separator and low.isdecimal() and high.isdecimal()):
+            raise ValueError(f"the ports are {text!r}; expected LOW-HIGH, for example 9093-9192")
+        return cls(int(low), int(high))
+
+
+def ports_to_try(spec: NodeSpec, last_port: int) -> tuple[int, ...]:
+    """Where a node listens: the first free port of the one it was told, that of its last incarnation, and others.
+
+    With a range, each node starts at a place of its own in it, so that nodes that start together do not all try the
+    same ports, and a node has the same port again when its data are gone.
+    """
+    if spec.port:
+        return (spec.port,)
+    if spec.port_range is None:
+        return (last_port, 0) if last_port else (0,)
+    ports = PortRange(*spec.port_range)
+    first = spec.node_id % len(ports)
+    own = tuple(ports.low + (first + step) % len(ports) for step in range(len(ports)))
+    return (last_port, *own) if last_port in ports else own

@@ -1,0 +1,148 @@
+"""What the coordinators have in common: a state machine on the coordinator runtime, and the partitions of its log."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Protocol
+
+from eagleray.actors.roles.role import BrokerContext, Role
+from eagleray.actors.storage.coordinator_log import CoordinatorLog
+from eagleray.broker.log import LogError, LogWriteFailed, PartitionLog
+from eagleray.broker.messages import Message
+from eagleray.broker.runtime.connection_bindings import ConnectionClosed
+from eagleray.broker.runtime.coordinator_events import AppendFailed, AppendRecords, Committed
+from eagleray.broker.runtime.failures import ReloadPartition, RequestFailed
+from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import RecordBatch
+
+_log = logging.getLogger(__name__)
+
+
+class Coordinator(Protocol):
+    """A state machine on the coordinator runtime."""
+
+    def handle_all(self, events: Iterable[Any], now_ms: int) -> list[Any]:
+        """Take the events of a turn, and return what they make necessary."""
+
+    @property
+    def next_due_ms(self) -> int:
+        """When there is something to do though nothing happens."""
+
+
+class CoordinatorRole(Role):
+    """Leads the partitions of an internal topic that the metadata gives to its node.
+
+    Owns: what is written to the logs of these partitions. Everything that a turn decides is appended with one write for
+    each partition; once it is replicated the state machine is told, and what it has held back until then is carried
+    out: with one replica in the same turn. A partition that could not be written to is loaded again.
+    """
+
+    rest_ms: ClassVar = 50
+
+    def __init__(self, context: BrokerContext, topic: str, replay: Callable[[Iterable[RecordBatch]], Any]) -> None:
+        super().__init__(context)
+        self._topic = CoordinatorLog(context, topic, post=self.post, replay=replay)
+        self._steady_ms = 0
+        self._writable_logs: dict[int, PartitionLog] = {}
+        """The logs that can be appended to in the turn at hand, and since when it is at hand."""
+
+    _state_machine: Coordinator
+    _tick: ClassVar[Message]
+    """What tells the state machine that time has passed."""
+
+    _performers: Mapping[type, Callable[[Any], None]]
+    """By the type of an effect, what carries it out; all others but appends are answers."""
+
+    @abstractmethod
+    def _write(self, log: PartitionLog, append: AppendRecords, now_ms: int) -> bool:
+        """Append records, and say whether the log has taken all of them. Raises LogWriteFailed."""
+
+    def handle(self, events: list[Any]) -> None:
+        """Let the state machine take what happened, until nothing follows from it any more."""
+        events = self._admit(events)
+        now_ms, self._steady_ms = self.context.now_ms(), self.context.steady_ms()
+        while events:
+            events = self._take_turn(events, now_ms)
+
+    def _admit(self, events: list[Any]) -> list[Any]:
+        """Give what the state machine may take now."""
+        return self._topic.admit(events)
+
+    def _performers_of_failures(self) -> dict[type, Callable[[Any], None]]:
+        return {RequestFailed: self._request_failed, ReloadPartition: self._reload}
+
+    def _request_failed(self, failed: RequestFailed) -> None:
+        request_id = getattr(failed.request, "request_id", None)
+        host = "" if request_id is None else self.context.peer_host(request_id)
+        self.context.request_failed(host, type(failed.request).__name__, failed.error)
+
+    def _reload(self, effect: ReloadPartition) -> None:
+        self._topic.load_again(effect.log_partition, effect.coordinator_epoch)
+
+    def _take_turn(self, events: list[Any], now_ms: int) -> list[Any]:
+        """Carry out what the state machine wants, and append; return what it has to know of that by now."""
+        find, answer = self._performers.get, self.context.answer
+        appends: list[AppendRecords] = []
+        effect: Any
+        for effect in self._state_machine.handle_all(events, now_ms):
+            kind = type(effect)
+            if kind is AppendRecords:
+                appends.append(effect)
+            else:
+                find(kind, answer)(effect)
+        return self._append_all(appends, now_ms) if appends else []
+
+    # The log
+
+    def _check_append(self, number: int, epoch: int) -> ErrorCode:
+        """Tell the state machine whether a partition can be appended to in this turn."""
+        log = self._topic.log_to_write(number, epoch, self._steady_ms)
+        if isinstance(log, ErrorCode):
+            return log
+        self._writable_logs[number] = log
+        return ErrorCode.NONE
+
+    def _append_all(self, appends: list[AppendRecords], now_ms: int) -> list[Any]:
+        """Append the records of each partition; what failed comes first in what is returned."""
+        failed: list[Any] = []
+        committed: dict[int, list[Message]] = {}
+        for append in appends:
+            number, epoch = append.log_partition, append.coordinator_epoch
+            if self._append(append, now_ms):
+                committed[number] = [Committed(number, epoch, append.position)]
+            else:
+                failed.append(AppendFailed(number, epoch))
+                self._topic.load_again(number, epoch)
+        self._writable_logs.clear()
+        return failed + self._topic.replicate(committed) if committed else failed
+
+    def _append(self, append: AppendRecords, now_ms: int) -> bool:
+        try:
+            return self._write(self._writable_logs[append.log_partition], append, now_ms)
+        except LogWriteFailed as error:
+            _log.error("%s", error)
+        except LogError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the log has nothing of it, or has taken it back
+            self.context.request_failed("", "the records of a turn", error)
+        return False
+
+    def connection_closed(self, number: int) -> None:
+        """Tell the state machine, after all that was read from the connection."""
+        self.post(ConnectionClosed(number))
+
+    # Starting and stopping
+
+    def next_due_ms(self) -> int:
+        """When the state machine has something to do, or what waits for the lease may be taken."""
+        return self._topic.next_due_ms or self._steady(self._state_machine.next_due_ms)
+
+    def on_due(self) -> None:
+        """Let the state machine look after time, and take what has waited for the lease."""
+        self.handle([self._tick])
+
+    def close(self) -> None:
+        """Stop loading."""
+        self._topic.close()

@@ -1,0 +1,33 @@
+"""The producer-id allocator: hands out blocks of producer ids that the controller has reserved."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+from eagleray.actors.roles.role import Role
+from eagleray.broker.controller.events import ProducerIdsReserved, ReserveProducerIds
+from eagleray.broker.metadata.nodes import ProcessRole
+from eagleray.broker.transactions.producer_ids import BLOCK_SIZE, BlockAllocated
+from eagleray.protocol.errors import ErrorCode
+
+
+class ProducerIdAllocatorRole(Role):
+    """Passes on what coordinators ask, and what the controller answers.
+
+    Owns and persists nothing: the controller's log says up to where ids were reserved, and no id is handed out before
+    that. A block whose answer is lost is never used; there are enough.
+    """
+
+    process_role: ClassVar = ProcessRole.ALLOCATOR
+
+    def handle(self, events: list[Any]) -> None:
+        """Have the controller reserve a block for each request."""
+        for event in events:
+            self.context.controller.ask(partial(self._answer, event.request_id), ReserveProducerIds, BLOCK_SIZE)
+
+    def _answer(self, request_id: int, reply: ProducerIdsReserved | None) -> None:
+        if reply is None:
+            self.context.answer(BlockAllocated(request_id, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        else:
+            self.context.answer(BlockAllocated(request_id, reply.error_code, reply.first_id, reply.count))

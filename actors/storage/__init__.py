@@ -1,0 +1,1 @@
+"""The logs of a node on its disk, and their replicas."""

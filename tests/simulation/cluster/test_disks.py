@@ -1,0 +1,60 @@
+"""Disks that give back something else than was written cost nothing that was acknowledged, whichever file it is."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from eagleray.broker.log import opening
+from tests.simulation.catching import is_broken
+from tests.simulation.cluster.file_kinds import CELLS, Way, cell_name
+from tests.simulation.cluster.harness import simulate_disks
+
+SEEDS = 6
+MOST_SEEDS = 60
+ENOUGH = 6
+"""How many kinds of files have to be swapped, and to come back as they were earlier."""
+
+FIRST_SEEDS = {"lost segments that count as deleted": 17}
+"""Where to begin to look for what is rare, so that the tests are quick."""
+
+
+def test_files_of_every_kind_are_damaged_in_every_way() -> None:
+    fired: Counter[str] = Counter()
+    for seed in range(MOST_SEEDS):
+        fired += simulate_disks(seed)
+        if seed >= SEEDS and not missing(fired):
+            break
+    assert missing(fired) == []
+
+
+def missing(fired: Counter[str]) -> list[str]:
+    """What has not happened. Not every file has another to be swapped with, or an earlier state, in a few worlds."""
+    struck = {way: [cell_name(*cell) for cell in CELLS if cell[1] is way] for way in Way}
+    absent = {way: [name for name in names if not fired[name]] for way, names in struck.items()}
+    wanted = [*absent[Way.ROT], *absent[Way.LOSS], *absent[Way.CUT]]
+    for way in (Way.SWAP, Way.OLD):
+        if len(struck[way]) - len(absent[way]) < ENOUGH:
+            wanted += absent[way]
+    return wanted if fired["files put back by a person"] else [*wanted, "files put back by a person"]
+
+
+def _taking_lost_segments_for_deleted_ones() -> AbstractContextManager[Any]:
+    """Logs that begin where their first file does."""
+    return mock.patch.object(opening._Opening, "_missing_beginning", return_value=None)
+
+
+MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "lost segments that count as deleted": _taking_lost_segments_for_deleted_ones,
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_broken_rule_is_caught(mutation: str) -> None:
+    first = FIRST_SEEDS.get(mutation, 0)
+    with MUTATIONS[mutation]():
+        assert any(is_broken(partial(simulate_disks, seed)) for seed in range(first, first + MOST_SEEDS))
