@@ -20,6 +20,8 @@ from tests.support.cli_cluster import NodesOnThread, succeed
 ORDERS = TopicPartition("orders", 0)
 TIMEOUT_S = 60
 LIMITED = {"transaction.max.hold.ms": "300"}
+# Long enough for a slow machine to look at a transaction while it is open, and to commit another.
+LIMITED_LATER = {"transaction.max.hold.ms": "50000"}
 
 
 @asynccontextmanager
@@ -134,11 +136,12 @@ async def test_branch_is_told_by_its_owner_and_its_tag(tmp_path):
 
 async def test_producer_by_handles_is_told_which_topic_has_ended_its_transaction(tmp_path, caplog):
     async with running(tmp_path) as (_, cluster):
-        await cluster.admin.create_topic("orders", configs=LIMITED)
+        await cluster.admin.create_topic("orders", configs=LIMITED_LATER)
         with caplog.at_level(logging.WARNING, "eagleray.actors.roles.transaction_coordinator"):
             async with open_transaction(cluster, "slow") as producer:
                 (found,) = await cluster.admin.blocking("orders")
-                assert (found.max_hold_ms, found.ends_by_ms) == (300, found.start_ms + 300)
+                assert (found.max_hold_ms, found.ends_by_ms) == (50_000, found.start_ms + 50_000)
+                await cluster.admin.alter_topic("orders", LIMITED)
                 async with asyncio.timeout(TIMEOUT_S):
                     while await cluster.admin.blocking("orders"):
                         await asyncio.sleep(0.02)
@@ -146,6 +149,7 @@ async def test_producer_by_handles_is_told_which_topic_has_ended_its_transaction
                     await producer.commit()
                 assert "for topic 'orders' has transaction.max.hold.ms=300" in str(told.value)
                 await producer.abort()
+                await cluster.admin.alter_topic("orders", LIMITED_LATER)
                 producer.begin()
                 await producer.send_and_wait("orders", b"soon enough", partition=0)
                 await producer.commit()
