@@ -31,7 +31,7 @@ class Turn:
         self._is_over = False
 
     def stop(self) -> None:
-        """Do and send nothing any more, and nothing of what was said already: the process has died."""
+        """Do and send nothing any more, and nothing of what was said already: the node has ended."""
         self._is_over = True
 
     def act(self, act: Act) -> None:

@@ -369,6 +369,8 @@ class Node:
         if self._incarnations is not None:
             self._incarnations.close()
         self.peers.close()
+        # What has come in meanwhile finds no log that is open.
+        self.turn.stop()
         if self._lock is not None:
             self._lock.release()
 

@@ -83,11 +83,12 @@ class ClusterInMemory(LocalCluster):
         self,
         topics: Mapping[str, int] = TOPICS,
         *,
+        layout: Layout = LAYOUT,
         settings: Mapping[str, str] | None = None,
         machines: Mapping[int, str] | None = None,
     ) -> None:
         # Nothing is written there; how large its file system is, nodes ask the operating system.
-        super().__init__(tempfile.gettempdir(), LAYOUT, SETTINGS | (settings or {}), host="localhost")
+        super().__init__(tempfile.gettempdir(), layout, SETTINGS | (settings or {}), host="localhost")
         self._topics = topics
         self._machines = machines or {}
         self._image = EMPTY_IMAGE

@@ -1,6 +1,5 @@
 """Three nodes keep the metadata, one of them decides, and when it goes another does."""
 
-import asyncio
 from unittest import mock
 
 import msgspec
@@ -10,7 +9,7 @@ from eagleray.broker.controller.events import CreateTopics, GetMetadata, NewTopi
 from eagleray.broker.log import LogWriteFailed
 from eagleray.broker.metadata.log_records import encode_image
 from eagleray.protocol.errors import ErrorCode
-from eagleray.testing import LocalCluster
+from tests.support.cluster_in_memory import ClusterInMemory, entered
 
 CONTROLLERS = (0, 100, 200)
 LAYOUT = {
@@ -19,16 +18,12 @@ LAYOUT = {
     200: ("controller", "leader"),
     30: ("leader",),
 }
-SETTINGS = {
-    "controller.quorum.election.timeout.ms": "600",
-    "controller.quorum.lease.ms": "450",
-    "controller.quorum.heartbeat.interval.ms": "100",
-    "transaction.state.log.num.partitions": "2",
-    "offsets.topic.num.partitions": "2",
-}
+MACHINES = {node_id: f"machine-{node_id // 100}" for node_id in LAYOUT}
+
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
-class Quorum(LocalCluster):
+class Quorum(ClusterInMemory):
     """Nodes of which three keep the metadata."""
 
     def role(self, node_id):
@@ -40,15 +35,10 @@ class Quorum(LocalCluster):
     async def create(self, name):
         return (await self.ask_controller(CreateTopics, (NewTopic(name, 1),))).results[0].error_code
 
-    async def until(self, is_so):
-        async with asyncio.timeout(20):
-            while not is_so():
-                await asyncio.sleep(0.01)
-
 
 @pytest.fixture
-def machines(tmp_path, runner):
-    with runner.entered(Quorum(tmp_path, LAYOUT, SETTINGS)) as machines:
+def machines(virtual_time, runner):
+    with runner.entered(entered(Quorum, topics={}, layout=LAYOUT, machines=MACHINES)) as machines:
         yield machines
 
 
@@ -116,8 +106,8 @@ async def test_controller_whose_log_takes_nothing_goes_on_from_what_the_log_has(
     await machines.until(lambda: "lost" in machines.nodes[30].image.topics)
 
 
-async def test_single_controller_whose_log_takes_nothing_goes_on_from_what_the_log_has(tmp_path):
-    async with asyncio.timeout(60), LocalCluster(tmp_path) as nodes:
+async def test_single_controller_whose_log_takes_nothing_goes_on_from_what_the_log_has():
+    async with ClusterInMemory() as nodes:
 
         async def create(name):
             answer = await nodes.peers.call(0, CreateTopics, (NewTopic(name, 1),))
