@@ -41,7 +41,7 @@ from eagleray.broker.replication.events import (
 )
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
-from eagleray.broker.replication.replica import PartitionReplica
+from eagleray.broker.replication.partition import Partition
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 class ReplicaManager:
     """Keeps the replicas that the metadata gives to its node, and tells the roles which of them they lead.
 
-    Owns: the logs, a `PartitionReplica` for each in this incarnation of the node, and the heartbeats that let its
+    Owns: the logs, a `Partition` for each in this incarnation of the node, and the heartbeats that let its
     leaders acknowledge. The log of a user's partition is opened when the node is to keep it. That of an internal topic,
     most of which are never used, is opened when it has files, its coordinator writes to it, a leader pushes to it, or a
     replica of it has to catch up; the last is done little by little, as there may be hundreds. What cannot be opened is
@@ -75,7 +75,7 @@ class ReplicaManager:
         )
         self._roles: dict[str, LeadingRole] = {}
         self._role_of_others: LeadingRole | None = None
-        self._replicas: dict[TopicPartition, PartitionReplica] = {}
+        self._replicas: dict[TopicPartition, Partition] = {}
         self._led: dict[TopicPartition, ReplicationLeader] = {}
         self._post = ReplicationBatcher(context, self._config.replica_push_max_bytes)
         self._rules: dict[str, tuple[dict[str, str], int]] = {}
@@ -195,7 +195,7 @@ class ReplicaManager:
         if isinstance(cause, OSError):
             self._context.disk_guard.refused(cause)
 
-    def _begin(self, partition: TopicPartition) -> PartitionReplica:
+    def _begin(self, partition: TopicPartition) -> Partition:
         context, topic = self._context, self._context.image.topics[partition.topic]
         state = topic.partitions[partition.partition]
         if partition in self.failures.damaged and context.spec.node_id not in state.isr:
@@ -206,7 +206,7 @@ class ReplicaManager:
             self.logs.adopt(opening, opening.run())
             self.failures.served.pop(partition, None)
         self.failures.strays.discard(partition)
-        replica = PartitionReplica(
+        replica = Partition(
             partition,
             context.spec.node_id,
             context.incarnation,
