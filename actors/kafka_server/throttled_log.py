@@ -1,4 +1,4 @@
-"""A log of faulty peers that a peer cannot fill by connecting again and again."""
+"""A log that nothing fills by going wrong again and again, such as a peer that connects anew."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REMEMBERED: Final = 1024
 
 
 class ThrottledLog:
-    """Logs what is wrong with a host, and then for a minute nothing of the same kind about the same host."""
+    """Logs what is wrong with a host, or with this node, and then for a minute nothing of the same kind about it."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
@@ -34,6 +34,11 @@ class ThrottledLog:
         """Log that a request could not be handled, and why: that is a bug of ours, whatever the peer sent."""
         if self._is_new(host, f"{request} {type(error).__name__}"):
             _log.error("%s of %s failed", request, host, exc_info=error)
+
+    def report(self, sentence: str) -> None:
+        """Log what is wrong with this node, whoever has caused it."""
+        if self._is_new("", sentence):
+            _log.error("%s", sentence)
 
     def _is_new(self, host: str, kind: str) -> bool:
         now_s = self._clock_s()

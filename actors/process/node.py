@@ -8,7 +8,6 @@ import os
 import random
 import secrets
 import time
-from collections import Counter
 from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
@@ -28,9 +27,9 @@ from eagleray.actors.lanes.direct import DirectSession
 from eagleray.actors.lanes.peers import Peers, Unanswered
 from eagleray.actors.lanes.ray_lane import RayLane
 from eagleray.actors.lanes.sessions import Receiver, Sessions
-from eagleray.actors.process.host_facts import host_facts
 from eagleray.actors.process.image_keeper import ImageKeeper
 from eagleray.actors.process.incarnations import Incarnation, Incarnations, time_of_day_us
+from eagleray.actors.process.node_status import NodeStatus
 from eagleray.actors.process.ports import ports_to_try
 from eagleray.actors.roles.catalog import ROLES
 from eagleray.actors.roles.role import Role, Supervisor
@@ -43,7 +42,6 @@ from eagleray.actors.storage.stray_logs import StrayLogs
 from eagleray.broker.controller.events import Answer, DescribeConfigs, FollowMetadata, GetMetadata, RegisterNode
 from eagleray.broker.controller.metadata_queries import answer_metadata, describe_configs, follow
 from eagleray.broker.filesystem import write_atomically
-from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
 from eagleray.broker.metadata.directory_identity import DirectoryRefused
 from eagleray.broker.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -58,7 +56,6 @@ _FOLLOW_MS: Final = 10_000
 _RETRY_S: Final = 0.1
 _EXIT_STATUS: Final = 70
 _SESSION_BITS: Final = 30
-_QUIET_MS: Final = 60_000
 
 
 class Node:
@@ -118,8 +115,7 @@ class Node:
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
         self.is_registered = False
-        self._logged_at_ms: dict[str, int] = {}
-        self._failed_requests: Counter[str] = Counter()
+        self._status = NodeStatus(self, self._roles, self._stray_logs)
 
     def _make_peers(self) -> Peers:
         return Peers(token=self.spec.token, actor_of=self.supervisor.actor_of, lane=self.spec.lane)
@@ -193,7 +189,7 @@ class Node:
 
     def request_failed(self, host: str, request: str, error: BaseException) -> None:
         """Log that a request of a host has failed by a mistake of ours, which has changed nothing, and count it."""
-        self._failed_requests[request] += 1
+        self._status.failed_requests[request] += 1
         self.listener.throttled_log.report_failure(host or "a role of this node", request, error)
 
     def connection_closed(self, number: int) -> None:
@@ -272,7 +268,7 @@ class Node:
         if registered.error_code is not ErrorCode.NONE:
             _log.info("node %s may not join yet: %s", self.spec.node_id, registered.message)
             if registered.error_code is ErrorCode.STALE_CONTROLLER_EPOCH:
-                self._log_throttled(str(registered.message))
+                self.listener.throttled_log.report(str(registered.message))
             if registered.error_code is ErrorCode.STALE_BROKER_EPOCH:
                 self._known_incarnation = registered.known_incarnation
                 self.is_registered = False
@@ -312,18 +308,11 @@ class Node:
         """Raise Unanswered where an image lacks something that this node knew: the controller may have lost it."""
         known = self.directory.position
         if not image.includes(known):
-            self._log_throttled(
+            self.listener.throttled_log.report(
                 f"the controller, node {self.controller.node_id}, has sent metadata up to {image.position}, and node "
                 f"{self.spec.node_id} knows {known}: they are older, or of a log that has lost some. They are not taken"
             )
             raise Unanswered("the controller's metadata are older than what this node knows")
-
-    def _log_throttled(self, what: str) -> None:
-        """Log what is wrong, once a minute."""
-        now_ms = self.steady_ms()
-        if now_ms - self._logged_at_ms.get(what, -_QUIET_MS) >= _QUIET_MS:
-            self._logged_at_ms = {what: now_ms}
-            _log.error("%s", what)
 
     def _take(self, image: MetadataImage, *, has_jumped: bool) -> None:
         previous, self.image = self.image, image
@@ -347,7 +336,9 @@ class Node:
         try:
             self.directory.note_position(image.position)
         except OSError as error:
-            self._log_throttled(f"node {self.spec.node_id} cannot note how new its metadata are: {error}")
+            self.listener.throttled_log.report(
+                f"node {self.spec.node_id} cannot note how new its metadata are: {error}"
+            )
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self.loop.create_task(coroutine)
@@ -388,50 +379,6 @@ class Node:
         self.peers.close()
         self.disk.release_locks()
 
-    def _cuts(self) -> dict[str, int]:
-        """How often openings have cut off the end of a log, and why."""
-        cuts = Counter({str(verdict): count for verdict, count in self.replica_manager.logs.cuts.items()})
-        for role in self._roles:
-            cuts.update(role.cuts)
-        return dict(sorted(cuts.items()))
-
-    def _damaged(self) -> dict[TopicPartition, str]:
-        """What goes on serving although its disk has changed it, because there is nothing to repair it from."""
-        found = dict(self.replica_manager.failures.served)
-        for role in self._roles:
-            found |= role.damaged
-        return found
-
     def describe(self) -> dict[str, Any]:
         """What a status shows of this node."""
-        replicas = self.replica_manager
-        offline = replicas.offline
-        described = host_facts(self.now_ms())
-        for role in self._roles:
-            described |= role.describe()
-        return described | {
-            "node_id": self.spec.node_id,
-            "roles": [str(role) for role in self.spec.roles],
-            "pid": os.getpid(),
-            "machine": self.spec.machine,
-            "host": self.spec.host,
-            "port": self.port,
-            "incarnation": self.incarnation,
-            "registered": self.is_registered,
-            "controller": self.controller.node_id,
-            "sessions": len(self.sessions),
-            "connections": len(self.listener),
-            "failed_requests": dict(sorted(self._failed_requests.items())),
-            "cluster_id": self.directory.cluster_id,
-            "metadata_version": self.image.version,
-            "offline": {str(partition): offline.reason(partition) for partition in offline},
-            "disk": self.disk_guard.describe(),
-            "cuts": self._cuts(),
-            "damaged": {str(partition): reason for partition, reason in self._damaged().items()},
-            "stray_logs": sorted({*self._stray_logs.strays, *map(str, self.replica_manager.failures.strays)}),
-            "held_back": list(self._stray_logs.held_back),
-            "asked_others": self.peers.traffic.as_dict(),
-            "events_a_turn": {
-                str(role.process_role): round(role.events / role.turns, 1) for role in self._roles if role.turns
-            },
-        }
+        return self._status.describe()

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Protocol
 
 from eagleray.actors.roles.role import BrokerContext, Role
 from eagleray.actors.storage.coordinator_log import CoordinatorLog
-from eagleray.broker.log import LogError, LogWriteFailed, PartitionLog
+from eagleray.broker.log import LogError, LogWriteFailed
 from eagleray.broker.messages import Message
+from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.runtime.connection_bindings import ConnectionClosed
 from eagleray.broker.runtime.coordinator_events import AppendFailed, AppendRecords, Committed
 from eagleray.broker.runtime.failures import ReloadPartition, RequestFailed
-from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import RecordBatch
 
 _log = logging.getLogger(__name__)
@@ -44,9 +44,6 @@ class CoordinatorRole(Role):
     def __init__(self, context: BrokerContext, topic: str, replay: Callable[[Iterable[RecordBatch]], Any]) -> None:
         super().__init__(context)
         self._topic = CoordinatorLog(context, topic, post=self.post, replay=replay)
-        self._steady_ms = 0
-        self._writable_logs: dict[int, PartitionLog] = {}
-        """The logs that can be appended to in the turn at hand, and since when it is at hand."""
 
     _state_machine: Coordinator
     _tick: ClassVar[Message]
@@ -56,13 +53,13 @@ class CoordinatorRole(Role):
     """By the type of an effect, what carries it out; all others but appends are answers."""
 
     @abstractmethod
-    def _write(self, log: PartitionLog, append: AppendRecords, now_ms: int) -> bool:
+    def _write(self, leader: ReplicationLeader, append: AppendRecords, now_ms: int) -> bool:
         """Append records, and say whether the log has taken all of them. Raises LogWriteFailed."""
 
     def handle(self, events: list[Any]) -> None:
         """Let the state machine take what happened, until nothing follows from it any more."""
         events = self._admit(events)
-        now_ms, self._steady_ms = self.context.now_ms(), self.context.steady_ms()
+        now_ms = self.context.now_ms()
         while events:
             events = self._take_turn(events, now_ms)
 
@@ -96,14 +93,6 @@ class CoordinatorRole(Role):
 
     # The log
 
-    def _check_append(self, number: int, epoch: int) -> ErrorCode:
-        """Tell the state machine whether a partition can be appended to in this turn."""
-        log = self._topic.log_to_write(number, epoch, self._steady_ms)
-        if isinstance(log, ErrorCode):
-            return log
-        self._writable_logs[number] = log
-        return ErrorCode.NONE
-
     def _append_all(self, appends: list[AppendRecords], now_ms: int) -> list[Any]:
         """Append the records of each partition; what failed comes first in what is returned."""
         failed: list[Any] = []
@@ -115,12 +104,11 @@ class CoordinatorRole(Role):
             else:
                 failed.append(AppendFailed(number, epoch))
                 self._topic.load_again(number, epoch)
-        self._writable_logs.clear()
-        return failed + self._topic.replicate(committed) if committed else failed
+        return failed + self._topic.commit(committed) if committed else failed
 
     def _append(self, append: AppendRecords, now_ms: int) -> bool:
         try:
-            return self._write(self._writable_logs[append.log_partition], append, now_ms)
+            return self._write(self._topic.writable[append.log_partition], append, now_ms)
         except LogWriteFailed as error:
             _log.error("%s", error)
         except LogError:

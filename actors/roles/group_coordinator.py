@@ -16,13 +16,13 @@ from eagleray.broker.groups.consumer.events import TopicsKnown
 from eagleray.broker.groups.coordinator import GroupCoordinator
 from eagleray.broker.groups.events import OffsetsOfTopicDeleted
 from eagleray.broker.groups.log_writer import append_entries
-from eagleray.broker.log import PartitionLog
 from eagleray.broker.log.producer_state import ProducerState
 from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.nodes import ProcessRole
 from eagleray.broker.metadata.topics import CONSUMER_OFFSETS
 from eagleray.broker.partitions.coordinator_epochs import newest_coordinator_epoch
 from eagleray.broker.partitions.events import AskLastDecision, VerifyTransaction, WriteMarkers
+from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.runtime.coordinator_events import AppendRecords, PartitionLoaded
 from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
@@ -66,7 +66,7 @@ class GroupCoordinatorRole(CoordinatorRole):
 
     def check_append(self, partition: int, epoch: int) -> ErrorCode:
         """Say whether a partition can be appended to in this turn."""
-        return self._check_append(partition, epoch)
+        return self._topic.check_append(partition, epoch)
 
     def producers(self, partition: int) -> ProducerState:
         """What the log of a partition knows of producers; one that was never written to knows none."""
@@ -75,14 +75,14 @@ class GroupCoordinatorRole(CoordinatorRole):
 
     def largest_batch(self, partition: int) -> int:
         """How large a batch the log of a partition takes that can be appended to."""
-        return self._writable_logs[partition].max_batch_bytes
+        return self._topic.writable[partition].log.max_batch_bytes
 
     def newest_coordinator_epoch(self) -> int:
         """The newest epoch that a transaction coordinator has had."""
         return newest_coordinator_epoch(self.context.image)
 
-    def _write(self, log: PartitionLog, append: AppendRecords, now_ms: int) -> bool:
-        return append_entries(log, append.records, leader_epoch=append.coordinator_epoch, now_ms=now_ms)
+    def _write(self, leader: ReplicationLeader, append: AppendRecords, now_ms: int) -> bool:
+        return append_entries(leader, append.records, now_ms)
 
     # Starting and stopping
 

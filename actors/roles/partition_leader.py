@@ -10,14 +10,9 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.metadata.nodes import ProcessRole
 from eagleray.broker.partitions.acknowledging import Unacknowledged, acknowledge
 from eagleray.broker.partitions.coordinator_epochs import newest_coordinator_epoch
-from eagleray.broker.partitions.events import (
-    AskLastDecision,
-    PartitionAdvanced,
-    PartitionFailed,
-    VerifyTransaction,
-)
+from eagleray.broker.partitions.events import AskLastDecision, Effect, Event, PartitionAdvanced, VerifyTransaction
 from eagleray.broker.partitions.leaders import PartitionLeaders
-from eagleray.broker.replication.events import ProposeIsr, Replicated, Resigned, SendPush
+from eagleray.broker.replication.events import LEADER_EFFECTS, Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.runtime.deadlines import Tick
 from eagleray.broker.runtime.failures import RequestFailed
@@ -36,7 +31,7 @@ class PartitionLeaderRole(Role):
     def __init__(self, context: BrokerContext) -> None:
         super().__init__(context)
         self._leaders = PartitionLeaders(
-            before_flushes=lambda: context.disk.sync(context.spec.data_dir),
+            sync=lambda: context.disk.sync(context.spec.data_dir),
             offline=context.replica_manager.offline,
             newest_coordinator_epoch=lambda: newest_coordinator_epoch(context.image),
             disk=context.disk_guard.watch,
@@ -44,29 +39,25 @@ class PartitionLeaderRole(Role):
         self._verifier = Verifier(context, self.post)
         context.replica_manager.serve(self)
 
-    def handle(self, events: list[Any]) -> None:
+    def handle(self, events: list[Event]) -> None:
         """Let the leaders take the events of a turn together."""
         context = self.context
         self._carry_out(self._leaders.handle(events, context.now_ms(), context.steady_ms()))
 
-    def _carry_out(self, effects: list[Any]) -> None:
+    def _carry_out(self, effects: list[Effect]) -> None:
         answer = self.context.answer
+        effect: Any
         for effect in effects:
             kind = type(effect)
             if kind is VerifyTransaction:
                 self._verifier.verify(effect)
             elif kind is AskLastDecision:
                 self._verifier.ask_last_decision(effect)
-            elif kind is SendPush or kind is ProposeIsr:
+            elif kind in LEADER_EFFECTS:
                 self.context.replica_manager.carry_out((effect,))
-            elif kind is PartitionFailed:
-                self.context.replica_manager.failed(effect.partition)
             elif kind is RequestFailed:
                 host = self.context.peer_host(effect.request.request_id)
                 self.context.request_failed(host, type(effect.request).__name__, effect.error)
-            elif kind is Resigned:
-                # The partition has failed, which its replica is told by PartitionFailed.
-                pass
             else:
                 answer(effect)
 

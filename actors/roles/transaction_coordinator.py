@@ -14,11 +14,11 @@ from eagleray.actors.lanes.messages import MarkersFinished, MarkersRequested
 from eagleray.actors.roles.coordinator_role import CoordinatorRole
 from eagleray.actors.roles.outcome_queries import OutcomeQueryCarrier
 from eagleray.actors.roles.role import BrokerContext
-from eagleray.broker.log import PartitionLog
 from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.nodes import NO_NODE, ProcessRole
 from eagleray.broker.metadata.topic_configs import NO_MAX_HOLD_MS, max_hold_ms
 from eagleray.broker.metadata.topics import TRANSACTION_STATE
+from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.runtime.coordinator_events import AppendRecords
 from eagleray.broker.runtime.deadlines import Tick
 from eagleray.broker.transactions.config import CoordinatorConfig
@@ -62,7 +62,7 @@ class TransactionCoordinatorRole(CoordinatorRole):
     def __init__(self, context: BrokerContext) -> None:
         super().__init__(context, TRANSACTION_STATE, _replay)
         self._state_machine = TransactionCoordinator(
-            config_of(CoordinatorConfig, context.spec.settings), self._check_append
+            config_of(CoordinatorConfig, context.spec.settings), self._topic.check_append
         )
         self._performers: dict[type, Callable[[Any], None]] = {
             SendMarkers: self._send_markers,
@@ -75,8 +75,8 @@ class TransactionCoordinatorRole(CoordinatorRole):
         self._marker_manager = NO_NODE
         self._has_lost_markers = False
 
-    def _write(self, log: PartitionLog, append: AppendRecords, now_ms: int) -> bool:
-        return append_transitions(log, append.records, leader_epoch=append.coordinator_epoch, now_ms=now_ms)
+    def _write(self, leader: ReplicationLeader, append: AppendRecords, now_ms: int) -> bool:
+        return append_transitions(leader, append.records, now_ms)
 
     def receiver_of(self, message_type: type) -> Callable[[Any], None]:
         """Return what takes the messages of a type; those that begin something say where they come from."""

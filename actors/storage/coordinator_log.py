@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import msgspec
 
 from eagleray.actors.storage.context import StorageContext
-from eagleray.actors.storage.disk import Disk, PartitionLocked
+from eagleray.actors.storage.disk import PartitionLocked
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import Flush, LogDamaged, LogError, PartitionLog
+from eagleray.broker.log import LogDamaged, LogError, PartitionLog
 from eagleray.broker.messages import Message
-from eagleray.broker.partitions.leaders import FLUSHED_ONE_BY_ONE
 from eagleray.broker.replication.events import Replicated
-from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.broker.replication.leader import ReplicationLeader, flush_all
 from eagleray.broker.runtime.coordinator_events import PartitionAssigned, PartitionLoaded, PartitionResigned
 from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
@@ -81,8 +80,10 @@ class CoordinatorLog:
         self._replay = replay
         self._epochs: dict[int, int] = {}
         self._ended_epochs: dict[int, int] = {}
-        self._writing: dict[int, ReplicationLeader] = {}
-        """Whose logs may have been appended to since the last `replicate`."""
+        self.writable: dict[int, ReplicationLeader] = {}
+        """The partitions that `check_append` has found can be appended to, until the next `commit`."""
+        self._steady_ms = 0
+        """Since when the turn at hand is at hand."""
         self._is_replicated = False
         self._held: list[Any] = []
         self._look_again_ms: int | None = None
@@ -210,10 +211,11 @@ class CoordinatorLog:
     # Writing
 
     def admit(self, events: list[Any]) -> list[Any]:
-        """Give what the state machine may take now; the rest waits until it is known again who leads."""
-        if self._is_replicated and not self._context.replica_manager.lease.holds(self._context.steady_ms()):
+        """Begin a turn: give what the state machine may take now; the rest waits until it is known again who leads."""
+        self._steady_ms = self._context.steady_ms()
+        if self._is_replicated and not self._context.replica_manager.lease.holds(self._steady_ms):
             self._held += events
-            self._look_again_ms = self._context.steady_ms() + _LOOK_MS
+            self._look_again_ms = self._steady_ms + _LOOK_MS
             return []
         self._look_again_ms = None
         if self._held:
@@ -238,8 +240,8 @@ class CoordinatorLog:
             self._changes_posted -= type(event) in (_Begun, _Ended)
         return [*endings, *others]
 
-    def log_to_write(self, number: int, epoch: int, steady_ms: int) -> PartitionLog | ErrorCode:
-        """The log of a partition that is led here; one that was never written to begins now. Or why not."""
+    def check_append(self, number: int, epoch: int) -> ErrorCode:
+        """Why nothing can be appended to a partition in this turn, or NONE; a log that has no files begins now."""
         if self._context.disk_guard.watch.refusal:
             return _NOT_NOW
         replicas, partition = self._context.replica_manager, self._partition(number)
@@ -248,10 +250,10 @@ class CoordinatorLog:
             return _NOT_NOW
         if leader is None or leader.leader_epoch != epoch:
             return ErrorCode.NOT_COORDINATOR
-        code = leader.check_append(steady_ms, waits_for_all=True)
+        code = leader.check_append(self._steady_ms, waits_for_all=True)
         if code is ErrorCode.NONE:
-            self._writing[number] = leader
-            return leader.log
+            self.writable[number] = leader
+            return code
         return ErrorCode.NOT_COORDINATOR if code is ErrorCode.NOT_LEADER_OR_FOLLOWER else _NOT_NOW
 
     def log_of(self, number: int) -> PartitionLog | None:
@@ -259,42 +261,32 @@ class CoordinatorLog:
         leader = self._context.replica_manager.leader(self._partition(number))
         return None if leader is None else leader.log
 
-    def replicate(self, outcomes: dict[int, list[Message]]) -> list[Message]:
+    def commit(self, outcomes: dict[int, list[Message]]) -> list[Message]:
         """Make what was appended to partitions count: flushed where that is asked for, and replicated.
 
-        Returns the outcomes of what is replicated by now; the others are posted when it is.
+        Returns the outcomes of what is replicated by now; the others are posted when it is. Raises LogError where a log
+        cannot be flushed.
         """
-        written = [(self._writing[number], waiting) for number, waiting in outcomes.items()]
-        self._writing.clear()
-        flushed = [leader.log for leader, _ in written if leader.log.config.flush is Flush.COMMIT]
-        flush_all(self._context.disk, self._context.spec.data_dir, flushed)
+        written = [(self.writable[number], waiting) for number, waiting in outcomes.items()]
+        self.writable.clear()
+        for error in flush_all([leader for leader, _ in written], self._sync).values():
+            raise error
         # The disk may have taken its time.
         steady_ms = self._context.steady_ms()
         now: list[Message] = []
         for leader, waiting in written:
-            end_offset, effects = leader.log.log_end_offset, leader.appended(steady_ms)
+            end_offset, effects = leader.log.log_end_offset, leader.replicate(steady_ms)
             if effects:
-                now += [each for effect in effects if type(effect) is Replicated for each in effect.payload.outcomes]
                 self._context.replica_manager.carry_out(effects)
-            if leader.is_replicated(end_offset, steady_ms):
+            if leader.when_replicated(_Unreplicated(end_offset, waiting), end_offset, NEVER_MS, steady_ms):
                 now += waiting
-            else:
-                leader.wait(_Unreplicated(end_offset, waiting), end_offset, NEVER_MS)
         return now
+
+    def _sync(self) -> None:
+        self._context.disk.sync(self._context.spec.data_dir)
 
     def close(self) -> None:
         """Stop loading."""
         for task in [*self._tasks]:
             task.cancel()
         self._executor.shutdown()
-
-
-def flush_all(disk: Disk, data_dir: str, logs: Sequence[PartitionLog]) -> None:
-    """Flush logs; many of them with one call for the whole file system, after which theirs have nothing left to do.
-
-    That costs about as much as two files cost one by one. Each log still flushes, and would notice an error.
-    """
-    if len(logs) > FLUSHED_ONE_BY_ONE:
-        disk.sync(data_dir)
-    for log in logs:
-        log.flush()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from eagleray.actors.common.settings import config_of
 from eagleray.actors.lanes.messages import ReplicationBatch
@@ -17,10 +16,10 @@ from eagleray.actors.storage.leading_role import LeadingRole
 from eagleray.actors.storage.log_directories import StrayLog
 from eagleray.actors.storage.log_manager import LogManager
 from eagleray.actors.storage.log_opening import LogOpening
+from eagleray.actors.storage.partition_effects import PartitionEffects
 from eagleray.actors.storage.replica_chores import ReplicaChores
 from eagleray.actors.storage.replication_batcher import ReplicationBatcher
 from eagleray.broker.controller.elections import Rules
-from eagleray.broker.controller.replica_events import ChangeIsr, IsrChanged
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogDamaged, LogError, LogOffline
 from eagleray.broker.messages import Message
@@ -30,18 +29,10 @@ from eagleray.broker.metadata.losses import Loss
 from eagleray.broker.metadata.machines import has_several_machines
 from eagleray.broker.metadata.topics import PartitionImage, TopicImage
 from eagleray.broker.replication.config import ReplicationConfig
-from eagleray.broker.replication.events import (
-    LeaderEffect,
-    ProposeIsr,
-    Push,
-    PushAnswered,
-    Replicated,
-    Resigned,
-    SendPush,
-)
+from eagleray.broker.replication.events import Push, PushAnswered, Resigned
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
-from eagleray.broker.replication.replica import PartitionReplica
+from eagleray.broker.replication.partition import Partition
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +40,7 @@ _log = logging.getLogger(__name__)
 class ReplicaManager:
     """Keeps the replicas that the metadata gives to its node, and tells the roles which of them they lead.
 
-    Owns: the logs, a `PartitionReplica` for each in this incarnation of the node, and the heartbeats that let its
+    Owns: the logs, a `Partition` for each in this incarnation of the node, and the heartbeats that let its
     leaders acknowledge. The log of a user's partition is opened when the node is to keep it. That of an internal topic,
     most of which are never used, is opened when it has files, its coordinator writes to it, a leader pushes to it, or a
     replica of it has to catch up; the last is done little by little, as there may be hundreds. What cannot be opened is
@@ -73,11 +64,13 @@ class ReplicaManager:
             on_due=self.chores.logs_are_due,
             on_refused=context.disk_guard.refused,
         )
-        self._roles: dict[str, LeadingRole] = {}
-        self._role_of_others: LeadingRole | None = None
-        self._replicas: dict[TopicPartition, PartitionReplica] = {}
-        self._led: dict[TopicPartition, ReplicationLeader] = {}
-        self._post = ReplicationBatcher(context, self._config.replica_push_max_bytes)
+        self._replicas: dict[TopicPartition, Partition] = {}
+        self._batcher = ReplicationBatcher(context, self._config.replica_push_max_bytes)
+        self._effects = PartitionEffects(
+            context, self._replicas, self._batcher, failed=self.failed, damaged=self.damaged
+        )
+        self.carry_out = self._effects.carry_out
+        self.leader = self._effects.leader
         self._rules: dict[str, tuple[dict[str, str], int]] = {}
         self.failures = Failures(self.logs)
         self.offline = self.chores.offline
@@ -91,13 +84,7 @@ class ReplicaManager:
 
     def serve(self, role: LeadingRole, topic: str | None = None) -> None:
         """Report the partitions of a topic to a role, or those of all topics that no other role has."""
-        if topic is None:
-            self._role_of_others = role
-        else:
-            self._roles[topic] = role
-
-    def _role_of(self, partition: TopicPartition) -> LeadingRole | None:
-        return self._roles.get(partition.topic, self._role_of_others)
+        self._effects.serve(role, topic)
 
     # What the metadata says
 
@@ -106,8 +93,8 @@ class ReplicaManager:
 
         Returns what can no longer be counted on.
         """
-        for partition in [*self._led]:
-            self._resign(partition)
+        for partition in self._effects.led:
+            self._effects.resign(partition)
         self._replicas.clear()
         self.chores.take_early()
         self._heartbeats.start_incarnation()
@@ -195,7 +182,7 @@ class ReplicaManager:
         if isinstance(cause, OSError):
             self._context.disk_guard.refused(cause)
 
-    def _begin(self, partition: TopicPartition) -> PartitionReplica:
+    def _begin(self, partition: TopicPartition) -> Partition:
         context, topic = self._context, self._context.image.topics[partition.topic]
         state = topic.partitions[partition.partition]
         if partition in self.failures.damaged and context.spec.node_id not in state.isr:
@@ -206,7 +193,7 @@ class ReplicaManager:
             self.logs.adopt(opening, opening.run())
             self.failures.served.pop(partition, None)
         self.failures.strays.discard(partition)
-        replica = PartitionReplica(
+        replica = Partition(
             partition,
             context.spec.node_id,
             context.incarnation,
@@ -232,7 +219,7 @@ class ReplicaManager:
     def _learn(self, partition: TopicPartition, state: PartitionImage) -> None:
         image, replica = self._context.image, self._replicas[partition]
         least = self._least_in_sync(image.topics[partition.topic])
-        self._do(
+        self._effects.act(
             partition, lambda: replica.learn(state, image.registered_incarnations, least, self._context.steady_ms())
         )
 
@@ -245,7 +232,7 @@ class ReplicaManager:
 
     def _drop(self, partition: TopicPartition, fate: DirectoryFate, *, has_jumped: bool) -> None:
         """Keep a log open no longer; its files go only where the metadata say that they were deleted or have moved."""
-        self._resign(partition)
+        self._effects.resign(partition)
         self.failures.forget(partition)
         self._replicas.pop(partition, None)
         if fate is DirectoryFate.DELETED or (fate is DirectoryFate.MOVED_AWAY and not has_jumped):
@@ -258,10 +245,6 @@ class ReplicaManager:
 
     # What roles ask
 
-    def leader(self, partition: TopicPartition) -> ReplicationLeader | None:
-        """The leader of a partition, where it is this node and its log is open."""
-        return self._led.get(partition)
-
     def lead(self, partition: TopicPartition) -> ReplicationLeader | None:
         """Open a partition that the metadata gives to this node; None where it may no longer lead it.
 
@@ -271,26 +254,18 @@ class ReplicaManager:
             if self.offline.is_waiting(partition, self._context.steady_ms()):
                 raise LogOffline(self.offline.reason(partition))
             self._begin(partition)
-        return self._led.get(partition)
+        return self.leader(partition)
 
     def lead_if_possible(self, partition: TopicPartition) -> ReplicationLeader | None:
         """Open a partition as `lead` does; where it cannot be opened it is offline, and is tried again."""
         if partition not in self._replicas:
             self.open(partition)
-        return self._led.get(partition)
+        return self.leader(partition)
 
     def size_of(self, partition: TopicPartition) -> int | None:
         """How much a replica takes on the disk; None where its log is not open, or is read off the loop."""
         is_readable = partition in self.logs and partition not in self.loading
         return self.logs[partition].size_bytes if is_readable else None
-
-    def carry_out(self, effects: Iterable[Any]) -> None:
-        """Carry out what a partition's leader wants: push to followers, and propose to the controller."""
-        for effect in effects:
-            if type(effect) is SendPush:
-                self._post.push(effect.node_id, effect.push)
-            elif type(effect) is ProposeIsr:
-                self._propose(effect)
 
     def failed(self, partition: TopicPartition) -> None:
         """End this incarnation: acknowledged records of this log may be lost, which the next incarnation finds out."""
@@ -335,7 +310,7 @@ class ReplicaManager:
         for answer in message.answers:
             replica = self._replicas.get(answer.partition)
             if replica is not None:
-                self._do(answer.partition, partial(replica.push_answered, answer, steady_ms))
+                self._effects.act(answer.partition, partial(replica.push_answered, answer, steady_ms))
 
     def _take_pushes(self, pushes: list[tuple[int, Push]]) -> None:
         """Apply pushes and answer them; what cannot be applied yet waits until its time is up."""
@@ -343,7 +318,7 @@ class ReplicaManager:
         for until_ms, push in pushes:
             answer = self._take_push(push, now_ms)
             if answer is not None:
-                self._post.answer(push.leader, answer)
+                self._batcher.answer(push.leader, answer)
             else:
                 self.chores.keep_early(push, until_ms)
 
@@ -359,85 +334,33 @@ class ReplicaManager:
         takes_records = not self._context.disk_guard.watch.refusal or self._is_lazy(push.partition.topic)
         answer, effects = replica.push(push, now_ms, takes_records=takes_records)
         if effects:
-            self._do(push.partition, lambda: effects)
+            self._effects.act(push.partition, lambda: effects)
         if not replica.log.is_online:
             self.failed(push.partition)
         return answer
-
-    def _propose(self, effect: ProposeIsr) -> None:
-        self._context.controller.ask(partial(self._on_judged, effect.partition), ChangeIsr, effect)
-
-    def _on_judged(self, partition: TopicPartition, reply: IsrChanged | None) -> None:
-        if reply is not None:
-            self._tell(partition, lambda leader: leader.isr_answered(reply.answer, self._context.steady_ms()))
-
-    def _tell(self, partition: TopicPartition, call: Callable[[ReplicationLeader], list[LeaderEffect]]) -> None:
-        replica = self._replicas.get(partition)
-        if replica is not None:
-            self._do(partition, lambda: replica.tell_leader(call))
-
-    def _do(self, partition: TopicPartition, act: Callable[[], list[LeaderEffect]]) -> None:
-        replica = self._replicas[partition]
-        high_watermark = replica.log.high_watermark
-        try:
-            effects = act()
-        except LogDamaged as error:
-            self.damaged(partition, error)
-            return
-        except LogError as error:
-            _log.error("%s", error)
-            self.failed(partition)
-            return
-        leader, led = replica.leader, self._led.get(partition)
-        has_advanced = replica.log.high_watermark > high_watermark
-        if led is leader and not effects and not has_advanced:
-            return
-        self.carry_out(effects)
-        role = self._role_of(partition)
-        if role is None:
-            return
-        for effect in effects:
-            if type(effect) is Replicated:
-                role.replicated(effect)
-        if led is not leader:
-            self._stop_leading(partition)
-            if leader is not None:
-                self._led[partition] = leader
-                role.led(partition, leader)
-        elif leader is not None and has_advanced:
-            role.advanced(partition)
-
-    def _resign(self, partition: TopicPartition) -> None:
-        if partition in self._led:
-            self._do(partition, self._replicas[partition].resign)
-
-    def _stop_leading(self, partition: TopicPartition) -> None:
-        leader, role = self._led.pop(partition, None), self._role_of(partition)
-        if leader is not None and role is not None:
-            role.resigned(partition, leader)
 
     # Time
 
     def look_after_leader(self, partition: TopicPartition, steady_ms: int) -> None:
         """Let the leader of a partition, if it is led here, act on the time."""
-        leader = self._led.get(partition)
+        leader = self.leader(partition)
         if leader is not None and not leader.is_alone:
-            self._tell(partition, lambda leader: leader.tick(steady_ms))
+            self._effects.tell(partition, lambda leader: leader.tick(steady_ms))
 
     def resigned(self) -> list[Resigned]:
         """The leaderships that this node has resigned without having learned of another leader."""
         return [replica.resigned for replica in self._replicas.values() if replica.resigned is not None]
 
     def _hand_over(self, asked: Resigned) -> None:
-        leader = self._led.get(asked.partition)
+        leader = self.leader(asked.partition)
         if leader is not None and leader.leader_epoch == asked.leader_epoch:
-            self._resign(asked.partition)
+            self._effects.resign(asked.partition)
             self._heartbeats.hurry()
             self.chores.set_heartbeat()
 
     def close(self) -> None:
         """Close the logs."""
-        for partition in [*self._led]:
-            self._resign(partition)
+        for partition in self._effects.led:
+            self._effects.resign(partition)
         self._replicas.clear()
         self.logs.close_all()

@@ -10,8 +10,9 @@ import msgspec
 
 from eagleray.broker.groups.membership import LogRecord
 from eagleray.broker.identities import ProducerIdentity
-from eagleray.broker.log import Appended, Origin, PartitionLog, Rejection
+from eagleray.broker.log import Appended, Origin, Rejection
 from eagleray.broker.messages import Marker
+from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.protocol.records import NewRecord, RecordBatch, build_batch, split_batches
 
 NO_PRODUCER_KEY: Final = -1
@@ -37,32 +38,27 @@ def size_of(records: Iterable[LogRecord]) -> int:
     return _BATCH_BYTES + sum(_RECORD_BYTES + len(key) + len(value or b"") for key, value in records)
 
 
-def append_entries(log: PartitionLog, entries: Iterable[tuple[int, Entry]], *, leader_epoch: int, now_ms: int) -> bool:
+def append_entries(leader: ReplicationLeader, entries: Iterable[tuple[int, Entry]], now_ms: int) -> bool:
     """Append entries in their order, those of one kind together; say whether the log has taken all of them.
 
     Raises LogWriteFailed. Either way the log may have some of them.
     """
     for _, run in groupby((entry for _, entry in entries), key=_kind_of):
-        if not all(isinstance(result, Appended) for result in _append_run(log, [*run], leader_epoch, now_ms)):
+        if not all(isinstance(result, Appended) for result in _append_run(leader, [*run], now_ms)):
             return False
     return True
 
 
-def _append_run(
-    log: PartitionLog, run: Sequence[Entry], leader_epoch: int, now_ms: int
-) -> Sequence[Appended | Rejection]:
+def _append_run(leader: ReplicationLeader, run: Sequence[Entry], now_ms: int) -> Sequence[Appended | Rejection]:
     """Append entries that are all markers, all batches of transactions, or all batches outside of any."""
     markers = [entry for entry in run if isinstance(entry, Marker)]
     if markers:
-        return log.append_markers(markers, leader_epoch=leader_epoch, now_ms=now_ms)
+        return leader.append_markers(markers, now_ms)
     batches = [entry for entry in run if isinstance(entry, LogBatch)]
     if batches[0].producer is not None:
         built = [_transactional(batch, now_ms) for batch in batches]
-        return log.append(built, leader_epoch=leader_epoch, now_ms=now_ms, origin=Origin.COORDINATOR)
-    return [
-        log.append_records(records, leader_epoch=leader_epoch, now_ms=now_ms)
-        for records in _merged(batches, log.max_batch_bytes)
-    ]
+        return leader.append(built, now_ms, origin=Origin.COORDINATOR)
+    return [leader.append_records(records, now_ms) for records in _merged(batches, leader.log.max_batch_bytes)]
 
 
 def _kind_of(entry: Entry) -> type | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
-from eagleray.broker.partitions.events import Answer, Effect, Produced, RecordsDeleted
+from eagleray.broker.partitions.events import Answer, Produced, RecordsDeleted
 from eagleray.broker.partitions.marking import MarkerRequest
-from eagleray.broker.replication.events import LeaderEffect, Replicated
+from eagleray.broker.replication.events import Replicated
 from eagleray.protocol.errors import ErrorCode
 
 Unacknowledged: TypeAlias = list[Produced] | RecordsDeleted | MarkerRequest
@@ -28,14 +28,3 @@ def acknowledge(replicated: Replicated[Unacknowledged]) -> Sequence[Answer]:
         return unacknowledged
     message = "the batch is in the leader's log, and it is unknown whether it will be replicated"
     return [Produced(answer.request_id, error_code, message=message) for answer in unacknowledged]
-
-
-def acknowledge_all(effects: Iterable[LeaderEffect]) -> list[Effect]:
-    """Replace what a leader gives back by its replies; the other effects stay as they are."""
-    acknowledged: list[Effect] = []
-    for effect in effects:
-        if isinstance(effect, Replicated):
-            acknowledged += acknowledge(effect)
-        else:
-            acknowledged.append(effect)
-    return acknowledged

@@ -8,7 +8,7 @@ from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartitio
 from eagleray.broker.limits import Int8, Int16, Int32, Int64, Text
 from eagleray.broker.log import AbortedTransaction, Isolation
 from eagleray.broker.messages import Marker, Message, RequestOf
-from eagleray.broker.replication.events import ProposeIsr, Resigned, SendPush
+from eagleray.broker.replication.events import LeaderEffect
 from eagleray.broker.runtime.deadlines import Tick
 from eagleray.broker.runtime.failures import RequestFailed
 from eagleray.protocol.errors import ErrorCode
@@ -284,18 +284,6 @@ class AskLastDecision(Message, frozen=True, tag=True):
     producer_id: int
 
 
-class PartitionFailed(Message, frozen=True, tag=True):
-    """A partition's log has failed; until it is opened anew and led at a new epoch, its requests are refused.
-
-    Sent once for each time that the partition is led, and followed by `Resigned`: another replica may lead.
-    """
-
-    partition: TopicPartition
-    message: str
-
-
 QueryAnswer: TypeAlias = OffsetListed | RecordsDeleted | ProducersDescribed | EpochEndFound | PartitionDescribed
 Answer: TypeAlias = Produced | MarkersAnswered | Fetched | QueryAnswer
-Effect: TypeAlias = (
-    Answer | VerifyTransaction | AskLastDecision | PartitionFailed | RequestFailed | SendPush | ProposeIsr | Resigned
-)
+Effect: TypeAlias = Answer | VerifyTransaction | AskLastDecision | RequestFailed | LeaderEffect

@@ -8,17 +8,15 @@ from typing import Final
 import msgspec
 
 from eagleray.broker.identities import ProducerIdentity
-from eagleray.broker.log import Appended, Flush, LogError, Rejection
+from eagleray.broker.log import Appended, LogError, Rejection
 from eagleray.broker.log.producer_state import NO_OFFSET
 from eagleray.broker.messages import IMPLICIT_VERSION, Marker, last_epoch_ended_by
-from eagleray.broker.partitions.acknowledging import acknowledge_all
 from eagleray.broker.partitions.coordinator_epochs import CoordinatorEpochs
 from eagleray.broker.partitions.decisions import FinishedDecisions
 from eagleray.broker.partitions.events import (
     ALL_IN_SYNC,
     Effect,
     LastDecisionAnswered,
-    PartitionFailed,
     Produce,
     Produced,
     RecordsDeleted,
@@ -29,7 +27,6 @@ from eagleray.broker.partitions.failing import failed
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.partitions.reader import PartitionReader
 from eagleray.broker.partitions.verification import Verifications
-from eagleray.broker.replication.events import Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.runtime.disk_watch import DiskWatch
 from eagleray.protocol.errors import ErrorCode, InvalidRecord, ProtocolError
@@ -57,14 +54,14 @@ class _Unreplicated(msgspec.Struct, frozen=True, gc=False):
 class PartitionLeader(PartitionReader):
     """Takes batches and markers for one partition at one leader epoch, and serves reads of it.
 
-    Owns: the partition's log.
+    Owns: what waits to be written, to be verified or to be answered.
     Persists: what the log persists, before it answers. `write` appends all batches that came since the last one, unless
-    replication refuses it; a transaction's first batch waits until its coordinator has confirmed it. `commit` makes
-    them as durable as the log's settings say, pushes them to the followers, and answers the producers; with `acks=all`,
-    when the batch is replicated. Readers see what is replicated.
+    replication refuses it; a transaction's first batch waits until its coordinator has confirmed it. When the logs of
+    the turn are flushed, `commit` has them pushed to the followers, and answers the producers; with `acks=all`, when
+    the batch is replicated. Readers see what is replicated.
     On failure of the disk: KAFKA_STORAGE_ERROR, after which the batch may be in the log or not. Where the log cannot go
-    on, `failures` is told once, and the leader resigns so that another replica can lead. Everything is then answered
-    with that error until the log is opened anew and led at a later epoch.
+    on, `failures` is told once, and the `ReplicationLeader` resigns so that another replica can lead. Everything is
+    then answered with that error until the log is opened anew and led at a later epoch.
     """
 
     def __init__(
@@ -80,7 +77,6 @@ class PartitionLeader(PartitionReader):
         self._coordinator_epochs = coordinator_epochs
         self._disk = disk
         self._failures = failures
-        self._has_failed = False
         self._verifications: Verifications[_Request] = Verifications(verification_ids)
         self._decisions = FinishedDecisions(self.partition, verification_ids)
         self._staged: list[_Request] = []
@@ -166,14 +162,14 @@ class PartitionLeader(PartitionReader):
         if self._disk.refusal:
             self._uncommitted += _all_refused(staged, ErrorCode.KAFKA_STORAGE_ERROR, self._disk.refusal)
             return
-        error_code = self._check_append(steady_ms)
+        error_code = self.replication.check_append(steady_ms, waits_for_all=True)
         if error_code is not ErrorCode.NONE:
             staged = self._refuse(staged, error_code)
             if not staged:
                 return
         batches = [request.batch for request in staged]
         try:
-            results = self.log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+            results = self.replication.append(batches, now_ms)
         except LogError as error:
             self.note_failure(error)
             self._uncommitted += _all_refused(staged, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
@@ -207,9 +203,6 @@ class PartitionLeader(PartitionReader):
             if event.acks == ALL_IN_SYNC and isinstance(result, Appended):
                 self._unreplicated[event.request_id] = _Unreplicated(result.last_offset + 1, event.timeout_ms)
 
-    def _check_append(self, steady_ms: int) -> ErrorCode:
-        return ErrorCode.NONE if self._has_failed else self.replication.check_append(steady_ms, waits_for_all=True)
-
     def _refuse(self, staged: list[_Request], error_code: ErrorCode) -> list[_Request]:
         """Refuse what may not be appended, and return the rest: with acks 0 or 1 too few replicas in sync are no
         obstacle.
@@ -221,27 +214,18 @@ class PartitionLeader(PartitionReader):
         self._uncommitted += _all_refused(staged, error_code, "the leader may not append it now")
         return taken
 
-    @property
-    def has_to_flush(self) -> bool:
-        """Whether there is something that has to be on stable storage before it is answered."""
-        return self.log.config.flush is Flush.COMMIT and self.log.recovery_point < self.log.log_end_offset
-
-    def commit(self, steady_ms: int) -> Sequence[Effect]:
-        """Make durable what was written, as far as the log's settings ask for it; replicate it, and answer."""
+    def commit(self, flush_error: LogError | None, steady_ms: int) -> Sequence[Effect]:
+        """Replicate what was written and flushed, or could not be flushed, and answer."""
         answers, self._uncommitted = self._uncommitted, []
         unreplicated, self._unreplicated = self._unreplicated, {}
-        log = self.log
-        if not log.is_online or self.has_to_flush:
-            try:
-                log.flush()
-            except LogError as error:
-                self.note_failure(error)
-                return [_unknown_outcome(answer, str(error)) for answer in answers]
-        effects = self.replication.appended(steady_ms)
+        if flush_error is not None:
+            self.note_failure(flush_error)
+            return [_unknown_outcome(answer, str(flush_error)) for answer in answers]
+        effects = self.replication.replicate(steady_ms)
         if not effects and not unreplicated:
             return answers
         now = self._let_wait(answers, unreplicated, steady_ms) if unreplicated else answers
-        return [*acknowledge_all(effects), *now]
+        return [*effects, *now]
 
     def _let_wait(
         self, answers: list[Produced], unreplicated: dict[int, _Unreplicated], steady_ms: int
@@ -266,10 +250,7 @@ class PartitionLeader(PartitionReader):
 
     def note_failure(self, error: LogError) -> None:
         """Report a log that cannot be used any more; one that still serves after an error is not reported."""
-        if not self.log.is_online and not self._has_failed:
-            self._has_failed = True
-            self._failures.append(PartitionFailed(self.partition, str(error)))
-            self._failures += acknowledge_all(self.replication.resign())
+        self._failures += self.replication.failed(error)
 
     def resign(self) -> Sequence[Effect]:
         """Answer all that waits: the next leader takes what is not in the log, and may have what is.
@@ -279,8 +260,7 @@ class PartitionLeader(PartitionReader):
         waiting = [*self._staged, *self._verifications.void_all()]
         self._staged = []
         refused = _all_refused(waiting, ErrorCode.NOT_LEADER_OR_FOLLOWER, "this leader has resigned")
-        given_back = [effect for effect in self.replication.resign() if isinstance(effect, Replicated)]
-        return [*refused, *acknowledge_all(given_back)]
+        return [*refused, *self.replication.resign()]
 
     # Markers
 
@@ -293,7 +273,7 @@ class PartitionLeader(PartitionReader):
         itself has to come again, when the coordinator has answered the question that is returned.
         """
         self.write(now_ms, steady_ms)
-        error_code = self._check_append(steady_ms)
+        error_code = self.replication.check_append(steady_ms, waits_for_all=True)
         if error_code is not ErrorCode.NONE:
             request.refused(self.partition, error_code)
             return ()
@@ -301,7 +281,7 @@ class PartitionLeader(PartitionReader):
         refusals = [self._refusal_of(marker, questions) for marker in markers]
         due = [marker for marker, refusal in zip(markers, refusals, strict=True) if refusal is ErrorCode.NONE]
         try:
-            results = self.log.append_markers(due, leader_epoch=self.leader_epoch, now_ms=now_ms)
+            results = self.replication.append_markers(due, now_ms)
         except LogError as error:
             self.note_failure(error)
             request.refused(self.partition, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -334,12 +314,10 @@ class PartitionLeader(PartitionReader):
     def settle_markers(self, request: MarkerRequest, steady_ms: int) -> None:
         """After `commit`: note that a request's markers are replicated, or let it wait until they are."""
         end_offset = request.unsettled[self.partition]
-        if self._has_failed:
+        if self.replication.has_failed:
             request.settled(self.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        elif self.replication.is_replicated(end_offset, steady_ms):
+        elif self.replication.when_replicated(request, end_offset, steady_ms + MARKERS_TIMEOUT_MS, steady_ms):
             request.settled(self.partition, ErrorCode.NONE)
-        else:
-            self.replication.wait(request, end_offset, steady_ms + MARKERS_TIMEOUT_MS)
 
     def _ended_by(self, marker: Marker) -> None:
         producer = marker.producer
@@ -361,11 +339,9 @@ class PartitionLeader(PartitionReader):
 
     def replicate_start(self, deleted: RecordsDeleted, deadline_ms: int, steady_ms: int) -> Sequence[Effect]:
         """Tell the followers the new log start offset; answer when the replicas in sync have it on their disks too."""
-        effects = acknowledge_all(self.replication.appended(steady_ms))
-        if self.replication.is_start_replicated(deleted.log_start_offset, steady_ms):
-            return [*effects, deleted]
-        self.replication.wait_for_start(deleted, deleted.log_start_offset, deadline_ms)
-        return effects
+        effects = self.replication.replicate(steady_ms)
+        is_done = self.replication.when_start_replicated(deleted, deleted.log_start_offset, deadline_ms, steady_ms)
+        return [*effects, deleted] if is_done else effects
 
 
 def _only_batch(records: bytes) -> RecordBatch:

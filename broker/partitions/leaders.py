@@ -28,14 +28,12 @@ from eagleray.broker.partitions.fetching import Fetches
 from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.marking import MarkerRequest
 from eagleray.broker.partitions.queries import answer_query, check_deletion
-from eagleray.broker.replication.leader import ReplicationLeader
+from eagleray.broker.replication.leader import ReplicationLeader, flush_all
 from eagleray.broker.runtime.deadlines import NEVER_MS, Tick
 from eagleray.broker.runtime.disk_watch import DiskWatch, Watermarks
 from eagleray.protocol.errors import ErrorCode
 
 LARGEST_EPOCH: Final = 2**31 - 1
-FLUSHED_ONE_BY_ONE: Final = 2
-"""Up to so many logs are flushed one by one; beyond that it pays to flush their file system first."""
 
 
 class PartitionLeaders:
@@ -43,8 +41,9 @@ class PartitionLeaders:
 
     Owns: the leaders, each with its log, and the fetches that wait. The batches and markers of a turn have the same
     order in a partition's log; reads and queries see those that are replicated. Answers that wait for replication wait
-    at the `ReplicationLeader`s. The node passes these their pushes, heartbeats and time, turns what they give back into
-    answers with `acknowledge`, and sends `PartitionAdvanced` here whenever a high watermark may have moved.
+    at the `ReplicationLeader`s. The node passes these their pushes, heartbeats and time, carries out their effects,
+    turns what they give back into answers with `acknowledge`, and sends `PartitionAdvanced` here whenever a high
+    watermark may have moved.
     A disk that is full takes no batches of producers, which may try again, and goes on taking markers.
     On failure of a partition's disk: only requests for that partition are answered with an error. Where its log has to
     be opened anew, `PartitionFailed` says so: `resign` the partition, open the log, and `lead` it at a later epoch.
@@ -52,17 +51,17 @@ class PartitionLeaders:
 
     def __init__(
         self,
-        before_flushes: Callable[[], None] | None = None,
+        sync: Callable[[], None] = lambda: None,
         offline: Container[TopicPartition] = (),
         newest_coordinator_epoch: Callable[[], int] = lambda: LARGEST_EPOCH,
         disk: DiskWatch | None = None,
     ) -> None:
-        """Lead nothing yet. `before_flushes` may help the disk when several logs are about to be flushed; `offline` are
+        """Lead nothing yet. `sync` flushes the file system of the logs when many of them have to be; `offline` are
         the partitions that cannot be led here or anywhere else, because their log is damaged; no marker may have an
         epoch above the newest one of a coordinator. As long as `disk` says why nothing is written, producers are
         refused, and markers are not.
         """
-        self._before_flushes = before_flushes
+        self._sync = sync
         self._disk = disk or DiskWatch(Watermarks(0, 0, 0), NEVER_MS)
         self._offline = offline
         self._coordinator_epochs = CoordinatorEpochs(newest_coordinator_epoch)
@@ -184,12 +183,9 @@ class PartitionLeaders:
         leaders = [self._leaders[partition] for partition in self._touched]
         for leader in leaders:
             leader.write(now_ms, steady_ms)
-        if self._before_flushes is not None and len(leaders) > FLUSHED_ONE_BY_ONE:
-            flushed = [leader for leader in leaders if leader.has_to_flush]
-            if len(flushed) > FLUSHED_ONE_BY_ONE:
-                self._before_flushes()
+        failed = flush_all([leader.replication for leader in leaders], self._sync)
         for leader in leaders:
-            effects += leader.commit(steady_ms)
+            effects += leader.commit(failed.get(leader.partition), steady_ms)
         for request in self._marker_requests:
             for partition in [*request.unsettled]:
                 self._leaders[partition].settle_markers(request, steady_ms)

@@ -104,6 +104,16 @@ class Replicated(msgspec.Struct, Generic[Payload], frozen=True):
     error_code: ErrorCode
 
 
+class PartitionFailed(Message, frozen=True, tag=True):
+    """A partition's log has failed; until it is opened anew and led at a new epoch, its requests are refused.
+
+    Sent once by each leader, and followed by `Resigned`: another replica may lead.
+    """
+
+    partition: TopicPartition
+    message: str
+
+
 class Resigned(Message, frozen=True, tag="Resigned"):
     """A leader has stopped for good at this epoch, and no longer acknowledges anything."""
 
@@ -178,4 +188,5 @@ class BrokerHeartbeatAnswered(Message, frozen=True, tag="HeartbeatAnswered"):
     """Partitions of which the node is asked to resign the leadership."""
 
 
-LeaderEffect: TypeAlias = SendPush | Replicated[Any] | ProposeIsr | Resigned
+LeaderEffect: TypeAlias = SendPush | Replicated[Any] | ProposeIsr | PartitionFailed | Resigned
+LEADER_EFFECTS: Final = frozenset((SendPush, Replicated, ProposeIsr, PartitionFailed, Resigned))

@@ -1,38 +1,56 @@
-"""The leader's replication of one partition: pushes, high watermark, ISR proposals, and what waits for them."""
+"""The leader of a partition at one epoch: what is written to it, how that is replicated, and what waits for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import Flush, PartitionLog
+from eagleray.broker.log import Appended, Flush, LogError, Origin, PartitionLog, Rejection
+from eagleray.broker.messages import Marker
 from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.config import ReplicationConfig
-from eagleray.broker.replication.events import IsrAnswered, LeaderEffect, ProposeIsr, PushAnswered, Replicated, Resigned
+from eagleray.broker.replication.events import (
+    IsrAnswered,
+    LeaderEffect,
+    PartitionFailed,
+    ProposeIsr,
+    PushAnswered,
+    Replicated,
+    Resigned,
+)
 from eagleray.broker.replication.in_sync import InSyncSet, in_their_incarnations, is_follower_in_sync, without_lagging
 from eagleray.broker.replication.lease import Lease
 from eagleray.broker.replication.pushing import Pushes
 from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.broker.runtime.waiters import Waiters
 from eagleray.protocol.errors import ErrorCode
+from eagleray.protocol.records import RecordBatch
 
 _RESIGNED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 _LOOK_MS: Final = 50
 """How soon time is checked again, as long as a follower lacks something, or a producer waits."""
 
 
-class ReplicationLeader:
-    """Replicates one partition at one leader epoch, and tells when what was written is replicated.
+FLUSHED_ONE_BY_ONE: Final = 2
+"""Up to so many logs are flushed one by one; beyond that it pays to flush their file system first."""
 
+
+class ReplicationLeader:
+    """Writes to one partition at one leader epoch, replicates it, and tells when what was written is replicated.
+
+    A turn of a role goes the same way whatever its topic: `check_append`, `append`, then for all partitions of the turn
+    `flush_all`, and for each `replicate` and `when_replicated`. Whatever a method returns is for the replica manager
+    to carry out, in one place.
     Owns: the progress of the followers; the confirmed ISR, with at most one proposal for another; and what waits for
-    the high watermark. The log is its node's; the roles append to it, and then call `appended`.
-    Persists: nothing. The high watermark is the least log end of all replicas that the controller might elect. It
-    stands still while these are fewer than `min.insync.replicas`. What waits is given back with NONE only while the
-    lease holds. On a newer epoch, or when the controller asks for it: it resigns, gives back everything that waits with
-    an error, because the outcome is unknown, and never acknowledges again.
+    the high watermark. The log is its node's.
+    Persists: what it appends, as the log's settings say. The high watermark is the least log end of all replicas that
+    the controller might elect. It stands still while these are fewer than `min.insync.replicas`. What waits is given
+    back with NONE only while the lease holds. On a newer epoch, or when the controller asks for it: it resigns, gives
+    back everything that waits with an error, because the outcome is unknown, and never acknowledges again.
+    On failure of the log: an append may be tried again as long as the log serves; where it does not, `failed` resigns.
     After a restart: there is no leader at this epoch. As long as time can change something it has a deadline, by which
     `tick` is to be called.
     """
@@ -56,6 +74,8 @@ class ReplicationLeader:
         self.epoch_start_offset = log.log_end_offset
         """A new leader does not know how far the high watermark had come, only that it was not beyond its log's end."""
         self.is_leading = True
+        self.has_failed = False
+        """Whether it has resigned because its log cannot go on."""
         self.min_insync_replicas = min_insync_replicas
         self._node_id = node_id
         self._incarnation = incarnation
@@ -79,17 +99,51 @@ class ReplicationLeader:
         """Whether the high watermark is as far as any earlier leader may have shown it; until then, ask again."""
         return self.log.high_watermark >= self.epoch_start_offset
 
-    # What clients ask
+    # What a role writes
 
     def check_append(self, now_ms: int, *, waits_for_all: bool) -> ErrorCode:
         """Tell whether something may be appended now, before it is."""
         if self.is_alone and self.is_leading:
             return ErrorCode.NONE
+        if self.has_failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if not self.may_acknowledge(now_ms):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if waits_for_all and not self._has_enough(now_ms):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return ErrorCode.NONE
+
+    def append(
+        self, batches: Sequence[RecordBatch], now_ms: int, *, origin: Origin = Origin.CLIENT
+    ) -> Sequence[Appended | Rejection]:
+        """Append batches with one write, as `PartitionLog.append` does, at this epoch."""
+        return self.log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+
+    def append_records(self, records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> Appended | Rejection:
+        """Append one batch of a coordinator's records, as `PartitionLog.append_records` does, at this epoch."""
+        return self.log.append_records(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
+
+    def append_markers(self, markers: Sequence[Marker], now_ms: int) -> Sequence[Appended | Rejection]:
+        """Append markers with one write, as `PartitionLog.append_markers` does, at this epoch."""
+        return self.log.append_markers(markers, leader_epoch=self.leader_epoch, now_ms=now_ms)
+
+    def replicate(self, now_ms: int) -> Sequence[LeaderEffect]:
+        """Replicate what was appended and is as durable here as the log's settings say, or a new log start offset."""
+        if not self.is_leading:
+            return []
+        advanced = self._advance(now_ms)
+        if self.is_alone:
+            # There is no other replica to push to.
+            return advanced
+        self._look_by(now_ms + _LOOK_MS)
+        return [*advanced, *self._pushes.due(now_ms, tells_high_watermark=False)]
+
+    def when_replicated(self, payload: object, end_offset: int, deadline_ms: int, now_ms: int) -> bool:
+        """Whether everything before an offset is replicated, and may be told to be; if not, the payload waits."""
+        if self.is_replicated(end_offset, now_ms):
+            return True
+        self.wait(payload, end_offset, deadline_ms)
+        return False
 
     def is_replicated(self, end_offset: int, now_ms: int) -> bool:
         """Whether everything before an offset is replicated, and may be told to be."""
@@ -102,27 +156,26 @@ class ReplicationLeader:
         assert self.is_leading, f"{self.partition}: nothing can wait for a leader that has resigned"
         self._waiters.add(payload, end_offset, deadline_ms)
 
+    def when_start_replicated(self, payload: object, start_offset: int, deadline_ms: int, now_ms: int) -> bool:
+        """Whether no replica that may be elected has anything before an offset; if not, the payload waits for that."""
+        if self.is_start_replicated(start_offset, now_ms):
+            return True
+        assert self.is_leading, f"{self.partition}: nothing can wait for a leader that has resigned"
+        self._start_waiters.add(payload, start_offset, deadline_ms)
+        return False
+
     def is_start_replicated(self, start_offset: int, now_ms: int) -> bool:
         """Whether the logs of all replicas that may be elected start no earlier, and that may be acknowledged."""
         followers = (node_id for node_id in self._in_sync.maximal if node_id != self._node_id)
         have_it = all(self._pushes.acknowledged_start_offset(node_id) >= start_offset for node_id in followers)
         return have_it and self.may_acknowledge(now_ms)
 
-    def wait_for_start(self, payload: object, start_offset: int, deadline_ms: int) -> None:
-        """Let a payload wait until no replica that may be elected has anything before an offset."""
-        assert self.is_leading, f"{self.partition}: nothing can wait for a leader that has resigned"
-        self._start_waiters.add(payload, start_offset, deadline_ms)
-
-    def appended(self, now_ms: int) -> Sequence[LeaderEffect]:
-        """Replicate what was appended and is as durable here as the log's settings say, or a new log start offset."""
-        if not self.is_leading:
-            return []
-        advanced = self._advance(now_ms)
-        if self.is_alone:
-            # There is no other replica to push to.
-            return advanced
-        self._look_by(now_ms + _LOOK_MS)
-        return [*advanced, *self._pushes.due(now_ms, tells_high_watermark=False)]
+    def failed(self, error: LogError) -> Sequence[LeaderEffect]:
+        """Take note that the log did not do what was asked; where it cannot go on, say so once, and resign."""
+        if self.log.is_online or self.has_failed:
+            return ()
+        self.has_failed = True
+        return [PartitionFailed(self.partition, str(error)), *self.resign()]
 
     # What followers answer
 
@@ -307,3 +360,28 @@ class ReplicationLeader:
         replicas = in_their_incarnations(isr, incarnations)
         proposal = ProposeIsr(self.partition, self._node_id, self.leader_epoch, self.state.partition_epoch, replicas)
         return [self._in_sync.propose(proposal, now_ms)]
+
+
+def flush_all(leaders: Iterable[ReplicationLeader], sync: Callable[[], None]) -> dict[TopicPartition, LogError]:
+    """Flush the logs that have to be on stable storage before what was appended counts; return which of them failed.
+
+    For many of them `sync` flushes the whole file system first, which costs about as much as two files cost one by one;
+    then they have nothing left to do. Each log still flushes, and notices an error.
+    """
+    flushed = [leader for leader in leaders if _has_to_flush(leader.log)]
+    if len(flushed) > FLUSHED_ONE_BY_ONE:
+        sync()
+    failed: dict[TopicPartition, LogError] = {}
+    for leader in flushed:
+        try:
+            leader.log.flush()
+        except LogError as error:
+            failed[leader.partition] = error
+    return failed
+
+
+def _has_to_flush(log: PartitionLog) -> bool:
+    # A log that has gone offline says so when it is flushed.
+    if log.config.flush is Flush.COMMIT and log.recovery_point < log.log_end_offset:
+        return True
+    return not log.is_online

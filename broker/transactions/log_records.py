@@ -19,7 +19,8 @@ from struct import Struct as Packing
 from typing import Annotated, Final
 
 from eagleray.broker.identities import NO_EPOCH, NO_PRODUCER_ID, TopicPartition
-from eagleray.broker.log import Appended, PartitionLog
+from eagleray.broker.log import Appended
+from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.transactions.branches.records import decode_branching, encode_branching
 from eagleray.broker.transactions.origin import ORIGIN_BYTES
 from eagleray.broker.transactions.pools.owner import OWNER_BYTES, decode_owner, encode_owner
@@ -235,7 +236,7 @@ def _state_of(status: int) -> TransactionState:
 
 
 def append_transitions(
-    log: PartitionLog, transitions: Sequence[tuple[str, Snapshot | None]], *, leader_epoch: int, now_ms: int
+    leader: ReplicationLeader, transitions: Sequence[tuple[str, Snapshot | None]], now_ms: int
 ) -> bool:
     """Append transitions, and say whether the log has taken all of them. Raises LogWriteFailed.
 
@@ -245,14 +246,14 @@ def append_transitions(
     records = [
         (encode_key(name), None if snapshot is None else encode_value(snapshot)) for name, snapshot in transitions
     ]
-    return _append(log, records, leader_epoch, now_ms)
+    return _append(leader, records, now_ms)
 
 
-def _append(log: PartitionLog, records: Sequence[tuple[bytes, bytes | None]], leader_epoch: int, now_ms: int) -> bool:
-    result = log.append_records(records, leader_epoch=leader_epoch, now_ms=now_ms)
+def _append(leader: ReplicationLeader, records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> bool:
+    result = leader.append_records(records, now_ms)
     if isinstance(result, Appended):
         return True
     if result.error_code is not ErrorCode.MESSAGE_TOO_LARGE or len(records) == 1:
         return False
     middle = len(records) // 2
-    return _append(log, records[:middle], leader_epoch, now_ms) and _append(log, records[middle:], leader_epoch, now_ms)
+    return _append(leader, records[:middle], now_ms) and _append(leader, records[middle:], now_ms)

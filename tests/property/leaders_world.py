@@ -31,6 +31,7 @@ from eagleray.broker.partitions.events import (
     WriteMarkers,
 )
 from eagleray.broker.partitions.leaders import PartitionLeaders
+from eagleray.broker.replication.events import Resigned
 from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import BatchHeader
@@ -357,6 +358,8 @@ class LeadersWorld:
                 continue
             if isinstance(effect, AskLastDecision):
                 self.marker_questions.append(effect)
+                continue
+            if isinstance(effect, Resigned):
                 continue
             event = self._outstanding.pop(effect.request_id, None)
             assert event is not None, f"answered twice, or without acks: {effect}"

@@ -252,6 +252,10 @@ class ReplicatedWorld:
                     self.pushes.append(effect)
                 case ProposeIsr():
                     self.proposals.append(effect)
+                case Replicated():
+                    self._take(acknowledge(effect))
+                case Resigned():
+                    pass
                 case VerifyTransaction():
                     producer_id = effect.producer.producer_id
                     word = TransactionVerified(ORDERS, producer_id, effect.verification_id, ErrorCode.NONE)

@@ -44,7 +44,7 @@ from eagleray.broker.runtime.coordinator_events import (
 from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS
-from tests.support.leading import verified
+from tests.support.leading import alone, verified
 from tests.support.runtime_driver import RuntimeDriver
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -132,7 +132,7 @@ class GroupDriver(RuntimeDriver):
     def write(self, append: AppendRecords) -> None:
         log = self.logs[append.log_partition]
         self._begins[append.position] = log.log_end_offset
-        assert append_entries(log, append.records, leader_epoch=append.coordinator_epoch, now_ms=self.now_ms)
+        assert append_entries(alone(log, append.coordinator_epoch), append.records, self.now_ms)
         self._ends[append.position] = log.log_end_offset
 
     def take_back(self, append: AppendRecords) -> None:

@@ -1,11 +1,15 @@
 """Short ways to tell the leaders of partitions what to do."""
 
+from collections.abc import Iterable
+
 from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartition
 from eagleray.broker.log import Isolation, LogConfig, PartitionLog
 from eagleray.broker.messages import Marker
 from eagleray.broker.metadata.topics import PartitionImage
+from eagleray.broker.partitions.acknowledging import acknowledge
 from eagleray.broker.partitions.events import (
     AskLastDecision,
+    Effect,
     Fetch,
     FetchPartition,
     LastDecisionAnswered,
@@ -16,6 +20,7 @@ from eagleray.broker.partitions.events import (
 )
 from eagleray.broker.partitions.leaders import PartitionLeaders
 from eagleray.broker.replication.config import ReplicationConfig
+from eagleray.broker.replication.events import Replicated
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
 from eagleray.protocol.errors import ErrorCode
@@ -49,6 +54,13 @@ def lead(disk: SimulatedDisk, config: LogConfig | None = None) -> PartitionLeade
     for partition in (ORDERS, PAYMENTS):
         leaders.lead(partition, alone(open_log(disk, partition, config), LEADER_EPOCH, partition))
     return leaders
+
+
+def replied(effects: Iterable[Effect]) -> list[Effect]:
+    """Replace what is given back by its replies, as the partition leader's role does."""
+    return [
+        reply for effect in effects for reply in (acknowledge(effect) if isinstance(effect, Replicated) else (effect,))
+    ]
 
 
 def plain(request_id: int, partition: TopicPartition = ORDERS, *, acks: int = -1, **batch: object) -> Produce:

@@ -7,7 +7,7 @@ import msgspec
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogDamaged, PartitionLog
-from eagleray.broker.replication.replica import PartitionReplica
+from eagleray.broker.replication.partition import Partition
 from eagleray.protocol.records import RecordBatch, scan_batches
 from tests.simulation.cluster.partition_watch import READ_BYTES, PartitionWatch, kept_of
 from tests.simulation.committed import Committed
@@ -32,7 +32,7 @@ class CompactedWatch(PartitionWatch):
         self._looked_at: dict[int, tuple[object, ...]] = {}
 
     def look_at(
-        self, node_id: int, incarnation: int, log: PartitionLog, replica: PartitionReplica | None, *, is_rotten: bool
+        self, node_id: int, incarnation: int, log: PartitionLog, replica: Partition | None, *, is_rotten: bool
     ) -> None:
         super().look_at(node_id, incarnation, log, replica, is_rotten=is_rotten)
         self._schedule.fired["log compacted"] += log.cleaned_up_to > self._cleaned_up_to.get(node_id, 0)

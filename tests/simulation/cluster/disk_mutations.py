@@ -6,7 +6,6 @@ from typing import Any
 from unittest import mock
 
 from eagleray.actors.storage.coordinator_log import CoordinatorLog
-from eagleray.broker.log import PartitionLog
 from eagleray.broker.log.producer_state import ProducerState
 from eagleray.broker.log.segment import Segment, SegmentState
 from eagleray.broker.runtime.disk_watch import DiskWatch
@@ -42,14 +41,14 @@ def _writing_on() -> AbstractContextManager[Any]:
 
 def _coordinating_on() -> AbstractContextManager[Any]:
     """Coordinators that write whether there is room or not."""
-    original = CoordinatorLog.log_to_write
+    original = CoordinatorLog.check_append
 
-    def log_to_write(self: CoordinatorLog, number: int, epoch: int, steady_ms: int) -> PartitionLog | ErrorCode:
+    def check_append(self: CoordinatorLog, number: int, epoch: int) -> ErrorCode:
         watch = self._context.disk_guard.watch
         with mock.patch.object(watch, "refusal", ""):
-            return original(self, number, epoch, steady_ms)
+            return original(self, number, epoch)
 
-    return mock.patch.object(CoordinatorLog, "log_to_write", log_to_write)
+    return mock.patch.object(CoordinatorLog, "check_append", check_append)
 
 
 DISK_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {

@@ -10,7 +10,7 @@ from eagleray.broker.log import LogDamaged, LogError, PartitionLog
 from eagleray.broker.log.segment import Segment
 from eagleray.broker.metadata.nodes import NO_NODE
 from eagleray.broker.metadata.topics import PartitionImage
-from eagleray.broker.replication.replica import PartitionReplica
+from eagleray.broker.replication.partition import Partition
 from eagleray.protocol.records import RecordBatch, scan_batches
 from tests.simulation.committed import Committed, committed_of
 from tests.simulation.schedule import Schedule, Violation
@@ -126,7 +126,7 @@ class PartitionWatch:
     # After every step
 
     def look_at(
-        self, node_id: int, incarnation: int, log: PartitionLog, replica: PartitionReplica | None, *, is_rotten: bool
+        self, node_id: int, incarnation: int, log: PartitionLog, replica: Partition | None, *, is_rotten: bool
     ) -> None:
         seen = self._seen.get(node_id)
         if seen is None or seen.log is not log or log.log_start_offset < seen.start_offset:

@@ -21,8 +21,8 @@ from eagleray.broker.replication.follower import ReplicationFollower
 from eagleray.broker.replication.in_sync import InSyncSet, is_follower_in_sync
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.replication.lease import Lease
+from eagleray.broker.replication.partition import Partition
 from eagleray.broker.replication.pushing import Pushes
-from eagleray.broker.replication.replica import PartitionReplica
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import scan_batches
 from tests.simulation.cluster.fault_plan import FaultPlan
@@ -146,11 +146,11 @@ def _counting_answers_of_other_incarnations() -> AbstractContextManager[Any]:
 
 
 def _following(follower: type[ReplicationFollower]) -> Callable[[], AbstractContextManager[Any]]:
-    return lambda: mock.patch.object(PartitionReplica, "follower_type", follower)
+    return lambda: mock.patch.object(Partition, "follower_type", follower)
 
 
 def _leading(leader: type[ReplicationLeader]) -> Callable[[], AbstractContextManager[Any]]:
-    return lambda: mock.patch.object(PartitionReplica, "leader_type", leader)
+    return lambda: mock.patch.object(Partition, "leader_type", leader)
 
 
 @contextlib.contextmanager

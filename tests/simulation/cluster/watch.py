@@ -17,7 +17,7 @@ from eagleray.broker.log import AbortedTransaction, PartitionLog
 from eagleray.broker.messages import IMPLICIT_VERSION, last_epoch_ended_by
 from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.partitions.events import Produce, WriteMarkers
-from eagleray.broker.replication.replica import PartitionReplica
+from eagleray.broker.replication.partition import Partition
 from eagleray.broker.transactions.branches.branching import BRANCH_EPOCH
 from eagleray.broker.transactions.events import (
     AddPartitions,
@@ -300,7 +300,7 @@ class Watch:
         machine: "SimulatedMachine",
         partition: TopicPartition,
         log: PartitionLog,
-        replica: PartitionReplica | None,
+        replica: Partition | None,
     ) -> bool:
         """Whether there is something about a replica that was not so when it was last looked at."""
         registered, node = self.image.nodes.get(machine.node_id), machine.node

@@ -195,7 +195,7 @@ async def test_partition_is_loaded_again_once_all_that_it_holds_is_replicated(le
     for _ in range(100):
         await asyncio.sleep(0)
     told.append(coordinator.told())
-    for node_id, push in pushes_in(leader.appended(NOW_MS)).items():
+    for node_id, push in pushes_in(leader.replicate(NOW_MS)).items():
         leader.push_answered(has_all(push, node_id), NOW_MS)
     await until(lambda: coordinator.posted)
     told.append(coordinator.told())

@@ -14,12 +14,12 @@ from eagleray.broker.partitions.events import (
     Fetched,
     ListOffset,
     MarkersAnswered,
-    PartitionFailed,
     Produced,
     RecordsDeleted,
     VerifyTransaction,
     WriteMarkers,
 )
+from eagleray.broker.replication.events import PartitionFailed
 from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, offsets_of

@@ -126,7 +126,7 @@ def test_a_repeat_of_what_only_the_page_cache_holds_is_flushed_before_it_is_answ
 @pytest.mark.parametrize(("partitions", "helped"), [(2, 0), (3, 1)])
 def test_the_disk_is_helped_once_before_many_flushes(partitions, helped):
     disk, help_calls = SimulatedDisk(), []
-    leaders = PartitionLeaders(before_flushes=lambda: help_calls.append(count_flushes(disk)))
+    leaders = PartitionLeaders(sync=lambda: help_calls.append(count_flushes(disk)))
     names = [TopicPartition("orders", number) for number in range(partitions)]
     for name in names:
         log = PartitionLog.open(disk, f"/{name}", CONFIG, now_ms=NOW_MS)

@@ -16,6 +16,7 @@ from eagleray.broker.partitions.events import (
     WriteMarkers,
 )
 from eagleray.broker.partitions.leaders import PartitionLeaders
+from eagleray.broker.replication.events import Resigned
 from eagleray.broker.runtime.deadlines import NEVER_MS, Tick
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, data_batch, offsets_of
@@ -394,9 +395,10 @@ def test_partitions_beyond_the_limit_of_bytes_come_without_records(leaders):
 def test_requests_that_wait_on_a_resigned_partition_are_sent_away(leaders):
     leaders.handle([in_transaction(1), fetch(2)], NOW_MS, NOW_MS)
     log, effects = leaders.resign(ORDERS)
-    assert [(effect.request_id, type(effect)) for effect in effects] == [(1, Produced), (2, Fetched)]
-    assert effects[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert effects[1].partitions[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [type(effect) for effect in effects] == [Produced, Resigned, Fetched]
+    assert (effects[0].request_id, effects[0].error_code) == (1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert effects[2].request_id == 2
+    assert effects[2].partitions[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert ORDERS not in leaders
     assert log.is_online
 

@@ -5,7 +5,6 @@ import pytest
 
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.log import Isolation
-from eagleray.broker.partitions.acknowledging import acknowledge
 from eagleray.broker.partitions.events import (
     EARLIEST_TIMESTAMP,
     LARGEST_TIMESTAMP,
@@ -18,14 +17,13 @@ from eagleray.broker.partitions.events import (
     MarkersAnswered,
     OffsetListed,
     PartitionAdvanced,
-    PartitionFailed,
     Produced,
     RecordsDeleted,
     VerifyTransaction,
 )
 from eagleray.broker.partitions.leader import MARKERS_TIMEOUT_MS
 from eagleray.broker.partitions.leaders import PartitionLeaders
-from eagleray.broker.replication.events import BrokerHeartbeatAnswered, Replicated, Resigned, SendPush
+from eagleray.broker.replication.events import BrokerHeartbeatAnswered, PartitionFailed, Replicated, Resigned, SendPush
 from eagleray.broker.replication.lease import Lease
 from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
@@ -40,6 +38,7 @@ from tests.support.leading import (
     markers,
     open_log,
     plain,
+    replied,
     verified,
 )
 from tests.support.replicas import CONFIG, INCARNATIONS, has_all, held_lease, leader_of, pushes_in
@@ -66,9 +65,14 @@ class Led:
 
     def handle(self, *events, steady_ms=STEADY_MS):
         """Take a turn; keep the pushes, and return the rest."""
-        effects = self.leaders.handle(events, NOW_MS, steady_ms)
+        effects = replied(self.leaders.handle(events, NOW_MS, steady_ms))
         self._pushes |= pushes_in(effects)
         return [effect for effect in effects if not isinstance(effect, SendPush)]
+
+    def resign(self):
+        """Stop leading, and return what is answered."""
+        _, effects = self.leaders.resign(ORDERS)
+        return [effect for effect in replied(effects) if not isinstance(effect, Resigned)]
 
     def followers_answer(self, *node_ids, steady_ms=STEADY_MS):
         """Let followers have everything, and tell the leaders what comes of it; by default both, until all is quiet."""
@@ -82,7 +86,7 @@ class Led:
     def told(self, effects, steady_ms=STEADY_MS):
         """Answer what a replication gives back, and tell the leaders that it has moved, as a node does."""
         self._pushes |= pushes_in(effects)
-        answers = [answer for effect in effects if isinstance(effect, Replicated) for answer in acknowledge(effect)]
+        answers = replied(effect for effect in effects if isinstance(effect, Replicated))
         return [*answers, *self.handle(PartitionAdvanced(ORDERS), steady_ms=steady_ms)]
 
     def follow_up(self, log):
@@ -135,7 +139,7 @@ def test_batches_written_together_wait_as_one_and_are_answered_each(led):
 
 def test_batches_written_together_are_told_each_that_the_outcome_is_unknown(led):
     led.handle(plain(1), plain(2))
-    _, answers = led.leaders.resign(ORDERS)
+    answers = led.resign()
     assert codes(answers) == dict.fromkeys((1, 2), ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
@@ -387,7 +391,7 @@ def test_producer_that_waits_on_a_leader_that_resigns_is_told_once_in_whatever_o
     deletable(led)
     led.handle(plain(1), markers(2, PAYMENTS, ORDERS), DeleteRecords(3, ORDERS, 1))
     effects = led.told(led.replication.resign()) if replication_first else []
-    effects += led.leaders.resign(ORDERS)[1]
+    effects += led.resign()
     assert led.told(led.replication.resign()) == []
     assert codes(effects) == {1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
     assert marked(effects) == {2: (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER)}
@@ -400,7 +404,7 @@ def test_the_word_of_a_replication_that_has_resigned_answers_before_the_partitio
     effects = led.told(led.replication.resign())
     assert codes(effects) == {1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
     assert marked(effects) == {2: (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER)}
-    assert led.leaders.resign(ORDERS)[1] == []
+    assert led.resign() == []
 
 
 def test_the_next_leader_is_not_taken_for_the_one_that_resigned(led):

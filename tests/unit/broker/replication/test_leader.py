@@ -55,10 +55,10 @@ def test_one_push_is_on_its_way_and_what_comes_meanwhile_joins_the_next() -> Non
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1)
-    first = pushes_in(leader.appended(NOW_MS))
+    first = pushes_in(leader.replicate(NOW_MS))
     assert {node_id: push.base_offset for node_id, push in first.items()} == {2: 0, 3: 0}
     write(log, 1)
-    assert leader.appended(NOW_MS) == []
+    assert leader.replicate(NOW_MS) == []
     write(log, 1)
     answer = msgspec.structs.replace(has_all(first[2], 2), end_offset=1)
     second = pushes_in(leader.push_answered(answer, NOW_MS))
@@ -82,7 +82,7 @@ def test_followers_that_are_equally_far_share_one_read_which_is_kept_for_moments
     monkeypatch.setattr(log, "read_for_replica", counted)
     write(log, 1)
     log.tail.clear()
-    pushes = pushes_in(leader.appended(NOW_MS))
+    pushes = pushes_in(leader.replicate(NOW_MS))
     assert (set(pushes), reads) == ({2, 3}, [0])
     lost_ms = NOW_MS + CONFIG.replica_push_timeout_ms
     again = pushes_in(leader.tick(lost_ms))
@@ -108,7 +108,7 @@ def test_high_watermark_is_what_all_in_sync_have() -> None:
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1, 1)
-    pushes = pushes_in(leader.appended(NOW_MS))
+    pushes = pushes_in(leader.replicate(NOW_MS))
     leader.wait(7, 2, NOW_MS + 1000)
     leader.push_answered(has_all(pushes[2], 2), NOW_MS)
     assert log.high_watermark == 0
@@ -131,7 +131,7 @@ def test_answers_of_another_life_or_another_epoch_count_for_nothing() -> None:
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1)
-    pushes = pushes_in(leader.appended(NOW_MS))
+    pushes = pushes_in(leader.replicate(NOW_MS))
     leader.push_answered(has_all(pushes[2], 2), NOW_MS)
     other_life = msgspec.structs.replace(has_all(pushes[3], 3), incarnation=34)
     other_epoch = msgspec.structs.replace(has_all(pushes[3], 3), leader_epoch=0)
@@ -146,7 +146,7 @@ def test_a_new_life_of_a_follower_begins_with_nothing() -> None:
     push = pushes_in(leader.learn(leader.state, INCARNATIONS | {2: 23}, NOW_MS))[2]
     assert (push.base_offset, push.records) == (1, b"")
     write(log, 1)
-    third = pushes_in(leader.appended(NOW_MS))[3]
+    third = pushes_in(leader.replicate(NOW_MS))[3]
     leader.push_answered(has_all(third, 3), NOW_MS)
     assert log.high_watermark == 1
 
@@ -156,7 +156,7 @@ def test_without_a_lease_nothing_is_taken_and_nothing_acknowledged_until_there_i
     leader = in_sync_leader(log, lease=lease)
     assert leader.check_append(NOW_MS, waits_for_all=True) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     write(log, 1)
-    pushes = pushes_in(leader.appended(NOW_MS))
+    pushes = pushes_in(leader.replicate(NOW_MS))
     leader.wait(7, 1, NOW_MS + 1000)
     effects = [
         each for node_id, push in pushes.items() for each in leader.push_answered(has_all(push, node_id), NOW_MS)
@@ -172,7 +172,7 @@ def test_the_only_replica_needs_no_lease_and_is_enough() -> None:
     write(log, 1)
     leader.wait(7, 1, NOW_MS + 1000)
     assert not leader.is_replicated(1, NOW_MS)
-    assert leader.appended(NOW_MS) == [Replicated(PARTITION, 7, ErrorCode.NONE)]
+    assert leader.replicate(NOW_MS) == [Replicated(PARTITION, 7, ErrorCode.NONE)]
     assert leader.is_replicated(1, NOW_MS)
     leader.resign()
     assert not leader.is_replicated(1, NOW_MS)
@@ -185,7 +185,7 @@ def test_a_replica_that_is_alone_in_sync_but_not_the_only_one_needs_a_lease() ->
     assert leader.check_append(NOW_MS, waits_for_all=True) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     write(log, 1)
     leader.wait(7, 1, NOW_MS + 1000)
-    assert leader.appended(NOW_MS) == []
+    assert leader.replicate(NOW_MS) == []
     assert log.high_watermark == 1
     assert not leader.is_replicated(1, NOW_MS)
 
@@ -195,7 +195,7 @@ def test_unreadable_batch_is_pushed_later_and_keeps_no_other_partition_waiting()
     log = PartitionLog.open(disk, "/log", LogConfig(), now_ms=NOW_MS)
     leader = in_sync_leader(log)
     write(log, 1)
-    pushes = pushes_in(leader.appended(NOW_MS))
+    pushes = pushes_in(leader.replicate(NOW_MS))
     leader.wait(7, 1, NOW_MS + 1000)
     write(log, 1)
     leader.push_answered(msgspec.structs.replace(has_all(pushes[2], 2), end_offset=1), NOW_MS)
@@ -212,7 +212,7 @@ def test_followers_that_are_level_get_what_is_new_without_a_read(monkeypatch: py
     leader = in_sync_leader(log)
     monkeypatch.setattr(log, "read_for_replica", None)
     write(log, 1)
-    first = pushes_in(leader.appended(NOW_MS))
+    first = pushes_in(leader.replicate(NOW_MS))
     write(log, 1, 1)
     second = pushes_in(leader.push_answered(has_all(first[2], 2), NOW_MS))[2]
     monkeypatch.undo()
@@ -234,7 +234,7 @@ def test_batches_that_all_followers_have_are_kept_no_longer() -> None:
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1)
-    pushes = pushes_in(leader.appended(NOW_MS))
+    pushes = pushes_in(leader.replicate(NOW_MS))
     leader.push_answered(has_all(pushes[2], 2), NOW_MS)
     assert log.tail.since(0) is not None
     leader.push_answered(has_all(pushes[3], 3), NOW_MS)
@@ -245,7 +245,7 @@ def test_time_changes_nothing_where_all_followers_have_everything_and_know_it(mo
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1)
-    for node_id, push in pushes_in(leader.appended(NOW_MS)).items():
+    for node_id, push in pushes_in(leader.replicate(NOW_MS)).items():
         leader.push_answered(has_all(push, node_id), NOW_MS)
     told = pushes_in(leader.tick(NOW_MS))
     assert set(told) == {2, 3}
@@ -269,7 +269,7 @@ def test_a_log_that_went_offline_is_not_pushed_from_memory_either() -> None:
     write(log, 1)
     with disk.injected(Fault(Outcome.FAIL, on=Operation.FLUSH)), pytest.raises(LogError):
         log.flush()
-    assert pushes_in(leader.appended(NOW_MS)) == {}
+    assert pushes_in(leader.replicate(NOW_MS)) == {}
 
 
 def test_followers_that_are_equally_far_share_one_read() -> None:
@@ -278,7 +278,7 @@ def test_followers_that_are_equally_far_share_one_read() -> None:
     leader = in_sync_leader(log)
     write(log, 1)
     log.tail.clear()
-    pushes = pushes_in(leader.appended(NOW_MS))
+    pushes = pushes_in(leader.replicate(NOW_MS))
     assert pushes[2].records == pushes[3].records != b""
     assert pushes[2].records is pushes[3].records
 
@@ -287,7 +287,7 @@ def test_the_high_watermark_goes_with_the_next_records_or_with_time() -> None:
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1)
-    pushes = pushes_in(leader.appended(NOW_MS))
+    pushes = pushes_in(leader.replicate(NOW_MS))
     for node_id in (2, 3):
         assert pushes_in(leader.push_answered(has_all(pushes[node_id], node_id), NOW_MS)) == {}
     assert log.high_watermark == 1
@@ -300,7 +300,7 @@ def test_too_few_in_sync_are_told_before_and_after_the_append() -> None:
     leader = in_sync_leader(log, min_insync_replicas=3)
     assert leader.check_append(NOW_MS, waits_for_all=True) is ErrorCode.NONE
     write(log, 1)
-    leader.appended(NOW_MS)
+    leader.replicate(NOW_MS)
     leader.wait(7, 1, NOW_MS + 10_000)
     late_ms = NOW_MS + CONFIG.replica_lag_time_max_ms + 1
     effects = leader.tick(late_ms)
@@ -314,7 +314,7 @@ def test_lagging_follower_leaves_and_the_high_watermark_waits_until_the_controll
     log = open_log()
     leader = in_sync_leader(log)
     write(log, 1)
-    push = pushes_in(leader.appended(NOW_MS))[2]
+    push = pushes_in(leader.replicate(NOW_MS))[2]
     late_ms = NOW_MS + CONFIG.replica_lag_time_max_ms + 1
     leader.push_answered(has_all(push, 2), late_ms)
     (proposal,) = proposals_in(leader.tick(late_ms))
@@ -342,7 +342,7 @@ def test_follower_that_has_caught_up_joins_and_counts_from_the_proposal_on() -> 
     assert [replica.node_id for replica in proposal.isr] == [1, 2, 3]
     write(log, 1)
     leader.tick(NOW_MS + CONFIG.replica_push_timeout_ms)
-    pushes = pushes_in(leader.appended(NOW_MS))
+    pushes = pushes_in(leader.replicate(NOW_MS))
     effects = leader.tick(NOW_MS + 2 * CONFIG.replica_push_timeout_ms)
     pushes |= pushes_in(effects)
     leader.push_answered(has_all(pushes[2], 2), NOW_MS)
@@ -383,7 +383,7 @@ def test_newer_epoch_from_any_source_ends_the_leader() -> None:
         leader.wait(7, 1, NOW_MS + 1000)
         assert tell(leader) == [Replicated(PARTITION, 7, ErrorCode.NOT_LEADER_OR_FOLLOWER), Resigned(PARTITION, 1)]
         assert leader.check_append(NOW_MS, waits_for_all=True) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert leader.tick(NOW_MS) == leader.appended(NOW_MS) == leader.resign() == []
+        assert leader.tick(NOW_MS) == leader.replicate(NOW_MS) == leader.resign() == []
 
 
 def test_a_lost_push_is_sent_again_and_who_waits_too_long_is_told() -> None:
@@ -391,7 +391,7 @@ def test_a_lost_push_is_sent_again_and_who_waits_too_long_is_told() -> None:
     leader = in_sync_leader(log)
     write(log, 1)
     leader.wait(7, 1, NOW_MS + 20)
-    first = pushes_in(leader.appended(NOW_MS))
+    first = pushes_in(leader.replicate(NOW_MS))
     assert leader.tick(NOW_MS + 10) == []
     effects = leader.tick(NOW_MS + CONFIG.replica_push_timeout_ms)
     assert effects[0] == Replicated(PARTITION, 7, ErrorCode.REQUEST_TIMED_OUT)
@@ -403,11 +403,11 @@ def test_with_flush_commit_only_what_is_flushed_here_is_replicated() -> None:
     log = open_log(flush=Flush.COMMIT)
     leader = in_sync_leader(log)
     write(log, 1)
-    for node_id, push in pushes_in(leader.appended(NOW_MS)).items():
+    for node_id, push in pushes_in(leader.replicate(NOW_MS)).items():
         leader.push_answered(has_all(push, node_id), NOW_MS)
     assert log.high_watermark == 0
     log.flush()
-    leader.appended(NOW_MS)
+    leader.replicate(NOW_MS)
     assert log.high_watermark == 1
 
 
@@ -448,7 +448,7 @@ def test_a_leader_has_a_deadline_only_while_time_could_change_something() -> Non
         assert time_ms < NOW_MS + 1000, "everybody has everything"
     assert leader.tick(time_ms) == []
     write(log, 1)
-    pushes = pushes_in(leader.appended(time_ms))
+    pushes = pushes_in(leader.replicate(time_ms))
     assert PARTITION in deadlines
     for node_id, push in pushes.items():
         leader.push_answered(has_all(push, node_id), time_ms)

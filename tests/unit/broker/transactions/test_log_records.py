@@ -17,6 +17,7 @@ from eagleray.broker.transactions.states import TransactionState
 from eagleray.protocol.codec import MalformedMessage, UnsupportedVersion, decode_versioned, encode_versioned
 from eagleray.protocol.messages.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from tests.support.coordinators import ORDERS_0, snapshot
+from tests.support.leading import alone
 from tests.support.simulated_disk import SimulatedDisk
 
 STORED_STATES = [state for state in TransactionState if state not in NEVER_LOGGED]
@@ -169,10 +170,11 @@ def test_ids_that_no_batch_holds_together_are_forgotten_in_several():
     """KAFKA-13099: there the log refuses them all, each time, and no id is forgotten any more."""
     log = PartitionLog.open(SimulatedDisk(), "/transactions-0", LogConfig(max_message_bytes=1_000), now_ms=0)
     names = [f"checkout-{number}" for number in range(100)]
+    leader = alone(log)
     for name in names:
-        assert append_transitions(log, [(name, snapshot(TransactionState.EMPTY))], leader_epoch=0, now_ms=0)
+        assert append_transitions(leader, [(name, snapshot(TransactionState.EMPTY))], now_ms=0)
 
-    assert append_transitions(log, [(name, None) for name in names], leader_epoch=0, now_ms=0)
+    assert append_transitions(leader, [(name, None) for name in names], now_ms=0)
 
     log.advance_high_watermark(log.log_end_offset)
     records = [(record.key, record.value) for batch in log.batches() for record in batch.records()]
@@ -183,4 +185,4 @@ def test_ids_that_no_batch_holds_together_are_forgotten_in_several():
 def test_transition_that_is_too_large_for_any_batch_is_not_taken():
     log = PartitionLog.open(SimulatedDisk(), "/transactions-0", LogConfig(max_message_bytes=100), now_ms=0)
 
-    assert not append_transitions(log, [("c" * 100, None), ("d", None)], leader_epoch=0, now_ms=0)
+    assert not append_transitions(alone(log), [("c" * 100, None), ("d", None)], now_ms=0)

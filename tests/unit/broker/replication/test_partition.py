@@ -3,7 +3,7 @@
 from eagleray.broker.log import Flush
 from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.replication.events import Resigned
-from eagleray.broker.replication.replica import PartitionReplica
+from eagleray.broker.replication.partition import Partition
 from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS
 from tests.support.replicas import CONFIG, INCARNATIONS, PARTITION, held_lease, leader_of, open_log, pushes_in, write
@@ -11,11 +11,11 @@ from tests.support.replicas import CONFIG, INCARNATIONS, PARTITION, held_lease, 
 LED_HERE = PartitionImage(1, 5, (1, 2), (1, 2))
 
 
-def replica() -> PartitionReplica:
-    return PartitionReplica(PARTITION, 1, INCARNATIONS[1], open_log(), lease=held_lease(), config=CONFIG)
+def replica() -> Partition:
+    return Partition(PARTITION, 1, INCARNATIONS[1], open_log(), lease=held_lease(), config=CONFIG)
 
 
-def learn(one: PartitionReplica, state: PartitionImage) -> list[object]:
+def learn(one: Partition, state: PartitionImage) -> list[object]:
     return one.learn(state, INCARNATIONS, 1, NOW_MS)
 
 
@@ -28,7 +28,7 @@ def test_replica_leads_when_metadata_say_so_and_tells_its_followers() -> None:
 
 def test_with_flush_commit_what_an_earlier_life_wrote_is_flushed_before_it_is_led() -> None:
     log = write(open_log(flush=Flush.COMMIT), 1, 1)
-    one = PartitionReplica(PARTITION, 1, INCARNATIONS[1], log, lease=held_lease(), config=CONFIG)
+    one = Partition(PARTITION, 1, INCARNATIONS[1], log, lease=held_lease(), config=CONFIG)
     learn(one, PartitionImage(1, 5, (1,), (1,)))
     assert (log.recovery_point, log.high_watermark) == (2, 2)
 
@@ -68,6 +68,6 @@ def test_a_push_of_a_newer_leader_ends_leading_and_one_of_an_older_is_refused() 
 
 
 def test_a_log_knows_the_epochs_of_its_leaders_before_metadata_does() -> None:
-    one = PartitionReplica(PARTITION, 1, INCARNATIONS[1], write(open_log(), 9), lease=held_lease(), config=CONFIG)
+    one = Partition(PARTITION, 1, INCARNATIONS[1], write(open_log(), 9), lease=held_lease(), config=CONFIG)
     learn(one, LED_HERE)
     assert (one.leader, one.leader_epoch) == (None, 9)

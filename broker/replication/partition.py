@@ -1,4 +1,4 @@
-"""One replica of a partition: a leader at one epoch, a follower at another."""
+"""A partition as one node has it (Kafka's Partition): a leader at one epoch, a follower at another."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from eagleray.broker.replication.lease import Lease
 from eagleray.broker.runtime.deadlines import Deadlines
 
 
-class PartitionReplica:
-    """Keeps one partition on one node, in one of the node's incarnations, as the leader or follower that metadata makes
-    it.
+class Partition:
+    """Keeps one replica of a partition, in one of its node's incarnations, as the leader or follower that metadata
+    makes it.
 
     Owns: its leader or follower, and the largest leader epoch that it has heard of, which never falls. The log is its
-    node's. A leader that hears of a newer epoch resigns, and follows. One that has resigned never leads again at that
-    epoch, and keeps telling the controller until there is a newer one. After a restart: a new incarnation of the node
-    makes a new replica, once it has registered and knows the metadata as of then.
+    node's; what roles write to it, they write through `leader`, which is another one at each epoch: what was begun at
+    one epoch cannot go on at the next. A leader that hears of a newer epoch resigns, and follows. One that has resigned
+    never leads again at that epoch, and keeps telling the controller until there is a newer one. After a restart: a new
+    incarnation of the node makes a new one of these, once it has registered and knows the metadata as of then.
     """
 
     leader_type = ReplicationLeader
