@@ -2,6 +2,7 @@
 
 import copy
 import errno
+from operator import methodcaller
 
 import pytest
 from hypothesis import event, given, settings
@@ -10,8 +11,9 @@ from eagleray.broker.log.config import Flush, LogConfig
 from eagleray.broker.log.errors import LogOffline, LogWriteFailed
 from tests.support import log_driver as steps
 from tests.support import log_steps
-from tests.support.faults import Fault, Operation, Outcome, Step
+from tests.support.faults import Fault, Operation, Outcome
 from tests.support.log_checks import check, check_recovered
+from tests.support.log_crashes import operations_of, telling_parts
 from tests.support.log_driver import IDEMPOTENT, PLAIN, TRANSACTIONAL, LogDriver, NewBatch
 from tests.support.log_state import describe_log
 from tests.support.simulated_disk import SimulatedDisk
@@ -38,24 +40,11 @@ WRITES = {
 }
 
 
-def places_to_fail(step: Step) -> list[int]:
-    """How much of an operation happens before it fails: nothing, all, and for a write what lies between."""
-    return sorted({0, 1, step.size_bytes // 2, step.size_bytes - 1, step.size_bytes})
-
-
-def operations_of(driver: LogDriver, write: steps.Step) -> list[Step]:
-    """What a write asks of the disk."""
-    rehearsal = copy.deepcopy(driver)
-    done = len(rehearsal._file_system.trace)
-    rehearsal.take(write)
-    return rehearsal._file_system.trace[done:]
-
-
 def fail_everywhere(driver: LogDriver, write: steps.Step) -> int:
     """Fail a write at each operation and in the middle of it; return how often the log was as it was before."""
     undone = 0
-    for number, operation in enumerate(operations_of(driver, write)):
-        for done_bytes in places_to_fail(operation):
+    for number, operation in enumerate(operations_of(driver, methodcaller("take", write))):
+        for done_bytes in telling_parts(operation):
             again = copy.deepcopy(driver)
             disk = again._file_system
             before = describe_log(again.log, disk)

@@ -1,7 +1,5 @@
 """Bookmarks at any moment, between appends, cuts, deletions and deaths: what is found from one on is what is there."""
 
-import copy
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,7 @@ from tests.support import log_driver as steps
 from tests.support import log_steps
 from tests.support.faults import Fault, Outcome, ProcessKilled
 from tests.support.log_checks import check_recovered
-from tests.support.log_crashes import Round, crash_and_recover, power_losses, rounds
+from tests.support.log_crashes import Round, crash_and_recover, killed_everywhere, power_losses, rounds
 from tests.support.log_driver import IDEMPOTENT, PLAIN, TRANSACTIONAL, LogDriver, NewBatch
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -72,26 +70,8 @@ def prepared() -> LogDriver:
     return driver
 
 
-def operations_of(driver: LogDriver, work) -> list:
-    rehearsal = copy.deepcopy(driver)
-    done = len(rehearsal._file_system.trace)
-    work(rehearsal)
-    return rehearsal._file_system.trace[done:]
-
-
-def kill_everywhere(driver: LogDriver, work):
-    """Yield the driver for each byte of each operation of the work at which its process can die."""
-    for number, operation in enumerate(operations_of(driver, work)):
-        for done_bytes in range(operation.size_bytes + 1):
-            again = copy.deepcopy(driver)
-            fault = Fault(Outcome.KILL, skip=number, done_bytes=done_bytes)
-            with again._file_system.injected(fault), pytest.raises(ProcessKilled):
-                work(again)
-            yield again
-
-
 def test_a_bookmark_survives_a_crash_at_every_byte():
-    for driver in kill_everywhere(prepared(), lambda driver: driver.take(steps.WriteBookmark())):
+    for driver in killed_everywhere(prepared(), lambda driver: driver.take(steps.WriteBookmark())):
         driver._file_system.crash_process()
         driver.open()
         check_recovered(driver, lost_power=False)
@@ -102,7 +82,7 @@ def test_a_bookmark_survives_a_crash_at_every_byte():
 def test_a_bookmark_survives_a_loss_of_power_at_every_byte(keeps):
     driver = prepared()
     driver.take(steps.Flush())
-    for again in kill_everywhere(driver, lambda driver: driver.take(steps.WriteBookmark())):
+    for again in killed_everywhere(driver, lambda driver: driver.take(steps.WriteBookmark())):
         again._file_system.lose_power(keeps)
         again.open()
         check_recovered(again, lost_power=True)
@@ -118,7 +98,7 @@ def test_an_opening_by_a_bookmark_survives_a_crash_at_every_operation(torn_bytes
         with disk.injected(Fault(Outcome.KILL, done_bytes=torn_bytes)), pytest.raises(ProcessKilled):
             driver.take(steps.Append((NewBatch(IDEMPOTENT, 1, 40),)))
     disk.crash_process()
-    for again in kill_everywhere(driver, LogDriver.open):
+    for again in killed_everywhere(driver, LogDriver.open):
         again._file_system.crash_process()
         again.open()
         check_recovered(again, lost_power=False)
@@ -131,7 +111,7 @@ def test_records_behind_a_bookmark_survive_a_crash_at_every_byte(step: steps.Ste
     driver = prepared()
     driver.take(steps.WriteBookmark())
     driver.take(steps.AdvanceHighWatermark(100))
-    for again in kill_everywhere(driver, lambda driver: driver.take(step)):
+    for again in killed_everywhere(driver, lambda driver: driver.take(step)):
         again._file_system.crash_process()
         again.open()
         check_recovered(again, lost_power=False)

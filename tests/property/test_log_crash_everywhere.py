@@ -1,13 +1,15 @@
 """One workload, killed at every operation of the disk, and one append, killed at every byte."""
 
 import copy
+from operator import methodcaller
 
 import pytest
 
 from eagleray.broker.log.config import Flush, LogConfig
 from tests.support import log_driver as steps
-from tests.support.faults import Fault, Outcome, ProcessKilled, Step
+from tests.support.faults import Fault, Outcome, ProcessKilled
 from tests.support.log_checks import check_recovered
+from tests.support.log_crashes import killed_everywhere, telling_parts
 from tests.support.log_driver import IDEMPOTENT, PLAIN, TRANSACTIONAL, LogDriver, NewBatch
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -69,12 +71,6 @@ def endings(config_names=tuple(CONFIGS)):
     ]
 
 
-def parts_of(step: Step) -> list[int]:
-    """How much of an operation happens before the process dies: nothing, all, and for a write what lies between."""
-    size_bytes = step.size_bytes
-    return sorted({0, 1, size_bytes // 2, size_bytes - 1, size_bytes})
-
-
 def take_all(driver: LogDriver, workload: tuple[steps.Step, ...]) -> None:
     for step in workload:
         driver.take(step)
@@ -86,43 +82,27 @@ def die(disk: SimulatedDisk, keeps) -> None:
 
 @pytest.mark.parametrize(("config", "keeps"), endings())
 def test_a_workload_survives_a_crash_at_every_operation(config: LogConfig, keeps):
-    rehearsal = SimulatedDisk()
-    driver = LogDriver(rehearsal, config)
+    driver = LogDriver(SimulatedDisk(), config)
     driver.take(WORKLOAD[0])
-    beginning = len(rehearsal.trace)
-    take_all(driver, WORKLOAD[1:])
     resumed = 0
-    for number, operation in enumerate(rehearsal.trace[beginning:]):
-        for done_bytes in parts_of(operation):
-            disk = SimulatedDisk()
-            driver = LogDriver(disk, config)
-            driver.take(WORKLOAD[0])
-            with disk.injected(Fault(Outcome.KILL, skip=number, done_bytes=done_bytes)), pytest.raises(ProcessKilled):
-                take_all(driver, WORKLOAD[1:])
-            die(disk, keeps)
-            driver.open()
-            check_recovered(driver, lost_power=keeps is not None)
-            resumed += driver.log.recovery.known_bytes > 0
+    for step in WORKLOAD[1:]:
+        for again in killed_everywhere(driver, methodcaller("take", step), telling_parts):
+            die(again._file_system, keeps)
+            again.open()
+            check_recovered(again, lost_power=keeps is not None)
+            resumed += again.log.recovery.known_bytes > 0
+        driver.take(step)
     assert (resumed > 0) is (keeps is None), "a bookmark is for those who outlive a process in the same boot"
 
 
 @pytest.mark.parametrize(("config", "keeps"), endings(("flushed by the system",)))
 def test_an_append_survives_a_crash_at_every_byte(config: LogConfig, keeps):
-    disk = SimulatedDisk()
-    driver = LogDriver(disk, config)
+    driver = LogDriver(SimulatedDisk(), config)
     take_all(driver, WORKLOAD[:3])
-    rehearsal = copy.deepcopy(driver)
-    done = len(disk.trace)
-    rehearsal.take(WORKLOAD[3])
-    for number, operation in enumerate(rehearsal._file_system.trace[done:]):
-        for done_bytes in range(operation.size_bytes + 1):
-            again = copy.deepcopy(driver)
-            disk = again._file_system
-            with disk.injected(Fault(Outcome.KILL, skip=number, done_bytes=done_bytes)), pytest.raises(ProcessKilled):
-                again.take(WORKLOAD[3])
-            die(disk, keeps)
-            again.open()
-            check_recovered(again, lost_power=keeps is not None)
+    for again in killed_everywhere(driver, methodcaller("take", WORKLOAD[3])):
+        die(again._file_system, keeps)
+        again.open()
+        check_recovered(again, lost_power=keeps is not None)
 
 
 @pytest.mark.parametrize(("config", "keeps"), endings(("flushed by the system",)))
@@ -137,15 +117,9 @@ def test_a_recovery_survives_a_crash_at_every_operation(config: LogConfig, keeps
     # The torn bytes reach the disk, so that every recovery has to cut them.
     disk.lose_power(lambda: True)
     rehearsal = copy.deepcopy(driver)
-    done = len(disk.trace)
     rehearsal.open()
     assert rehearsal.log.recovery.cut_bytes == 70
-    for number, operation in enumerate(rehearsal._file_system.trace[done:]):
-        for done_bytes in parts_of(operation):
-            again = copy.deepcopy(driver)
-            disk = again._file_system
-            with disk.injected(Fault(Outcome.KILL, skip=number, done_bytes=done_bytes)), pytest.raises(ProcessKilled):
-                again.open()
-            die(disk, keeps)
-            again.open()
-            check_recovered(again, lost_power=True)
+    for again in killed_everywhere(driver, LogDriver.open, telling_parts):
+        die(again._file_system, keeps)
+        again.open()
+        check_recovered(again, lost_power=True)

@@ -1,13 +1,16 @@
 """Crashes of a process and of its machine, in the middle of a workload or of a recovery."""
 
+import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
+import pytest
 from hypothesis import event
 from hypothesis import strategies as st
 
 from tests.support.faults import Fault, Outcome, ProcessKilled
+from tests.support.faults import Step as DiskStep
 from tests.support.log_checks import check_recovered
 from tests.support.log_driver import LogDriver, Step
 from tests.support.simulated_disk import Keeps, SimulatedDisk
@@ -81,3 +84,41 @@ def crash(disk: SimulatedDisk, plan: Crash, name: str, work: Callable[[], object
         disk.crash_process()
     else:
         disk.lose_power(plan.power_loss.keeps())
+
+
+# One work, ended at each of its operations
+
+
+Work = Callable[[LogDriver], None]
+
+
+def every_byte(operation: DiskStep) -> Sequence[int]:
+    """How much of an operation may happen before the process dies."""
+    return range(operation.size_bytes + 1)
+
+
+def telling_parts(operation: DiskStep) -> Sequence[int]:
+    """Nothing, all, and for a write what lies between."""
+    size_bytes = operation.size_bytes
+    return sorted({0, 1, size_bytes // 2, size_bytes - 1, size_bytes})
+
+
+def operations_of(driver: LogDriver, work: Work) -> list[DiskStep]:
+    """What the work asks of the disk; the driver stays as it is."""
+    rehearsal = copy.deepcopy(driver)
+    done = len(rehearsal._file_system.trace)
+    work(rehearsal)
+    return rehearsal._file_system.trace[done:]
+
+
+def killed_everywhere(
+    driver: LogDriver, work: Work, parts: Callable[[DiskStep], Sequence[int]] = every_byte
+) -> Iterator[LogDriver]:
+    """Yield a copy of the driver for each place in the work at which its process can die, and has."""
+    for number, operation in enumerate(operations_of(driver, work)):
+        for done_bytes in parts(operation):
+            again = copy.deepcopy(driver)
+            fault = Fault(Outcome.KILL, skip=number, done_bytes=done_bytes)
+            with again._file_system.injected(fault), pytest.raises(ProcessKilled):
+                work(again)
+            yield again

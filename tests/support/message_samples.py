@@ -5,6 +5,7 @@ are the things on which codecs branch: nulls, empty and long strings, how many e
 """
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import count
 
 from msgspec import Struct
@@ -33,10 +34,11 @@ RECIPES = (
 )
 
 
-def samples(message: type[Message], version: int) -> list[Message]:
+@cache
+def samples(message: type[Message], version: int) -> tuple[Message, ...]:
     """Make a message by each recipe."""
     layout = layout_of(message, version, message.wire.is_flexible(version))
-    return [fill(layout, recipe, count(1)) for recipe in RECIPES]
+    return tuple(fill(layout, recipe, count(1)) for recipe in RECIPES)
 
 
 def fill(layout: Layout, recipe: Recipe, numbers: Iterator[int]) -> WireStruct:

@@ -7,6 +7,7 @@ was not flushed: any sectors of any writes, and any names that were created, ren
 import contextlib
 import copy
 import errno
+import functools
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ from eagleray.protocol.records import BytesLike
 from tests.support.faults import Fault, Operation, Outcome, ProcessKilled, Step
 
 MAX_BUFFERS_PER_WRITE = 1024
+
+_folder = functools.lru_cache(4096)(posixpath.dirname)
 
 Keeps = Callable[[], bool]
 """Decides, sector by sector and name by name, what survives of that which nobody flushed."""
@@ -37,6 +40,14 @@ class Inode:
     @property
     def size_bytes(self) -> int:
         return len(self.cached) + self.allocated_bytes
+
+    def __deepcopy__(self, _: object) -> "Inode":
+        # What is pending never changes.
+        other = Inode(self._sector_bytes)
+        other._pending = [*self._pending]
+        other.cached, other.durable = bytearray(self.cached), bytearray(self.durable)
+        other.allocated_bytes = self.allocated_bytes
+        return other
 
     def append(self, data: bytes) -> None:
         self._pending.append((len(self.cached), data))
@@ -90,6 +101,14 @@ class NameChange(msgspec.Struct, frozen=True):
     @property
     def paths(self) -> set[str]:
         return {path for path in (self.added, self.removed) if path is not None}
+
+    @property
+    def folder(self) -> str:
+        """Where it happened: the model knows no moves between directories."""
+        return _folder(self.added or self.removed or "")
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "NameChange":
+        return NameChange(self.added, copy.deepcopy(self.inode, memo), self.removed)
 
     def apply(self, names: dict[str, Inode]) -> None:
         if self.removed is not None:
@@ -175,7 +194,7 @@ class SimulatedDisk:
         """Bring all files of a directory to rest, as the kernel does after a while."""
         self._flush_names(directory)
         for path, inode in self._names.items():
-            if posixpath.dirname(path) == directory:
+            if _folder(path) == directory:
                 inode.flush()
 
     def rot(self, path: str, position: int, mask: int) -> None:
@@ -197,7 +216,7 @@ class SimulatedDisk:
     # What the log asks of it
 
     def open(self, path: str) -> "SimulatedFile":
-        self._require_directory(posixpath.dirname(path))
+        self._require_directory(_folder(path))
         if path not in self._names:
             inode = Inode(self._sector_bytes)
             self._perform(Operation.CREATE, path, lambda _: self._change(NameChange(path, inode)))
@@ -253,10 +272,10 @@ class SimulatedDisk:
         if self._is_process_dead:
             raise ProcessKilled
         step = Step(operation, path, size_bytes)
-        struck = [fault for fault in self._faults if fault.strikes(step)]
         if operation is not Operation.READ:
             self.trace.append(step)
-        done_bytes = min([size_bytes, *(fault.done_bytes for fault in struck)])
+        struck = [fault for fault in self._faults if fault.strikes(step)] if self._faults else ()
+        done_bytes = min(size_bytes, *(fault.done_bytes for fault in struck)) if struck else size_bytes
         if operation is Operation.WRITE:
             done_bytes = self._take_space(done_bytes, path)
         if done_bytes:
@@ -283,16 +302,17 @@ class SimulatedDisk:
             self.free_bytes += size_bytes
 
     def _change(self, change: NameChange) -> None:
-        gone = [self._names.get(path) for path in change.paths]
+        gone = [inode for path in change.paths if (inode := self._names.get(path)) is not None]
         change.apply(self._names)
-        kept = {id(inode) for inode in self._names.values()}
-        self._give_space_back(sum(inode.size_bytes for inode in gone if inode and id(inode) not in kept))
         self._pending_names.append(change)
+        if self.free_bytes is not None and gone:
+            kept = {id(inode) for inode in self._names.values()}
+            self._give_space_back(sum(inode.size_bytes for inode in gone if id(inode) not in kept))
 
     def _flush_names(self, directory: str) -> None:
         elsewhere: list[NameChange] = []
         for change in self._pending_names:
-            if any(posixpath.dirname(path) == directory for path in change.paths):
+            if change.folder == directory:
                 change.apply(self._durable_names)
             else:
                 elsewhere.append(change)
