@@ -13,7 +13,9 @@ from eagleray.actors.kafka_server.advertised import Advertised
 from eagleray.actors.kafka_server.connection import Connection
 from eagleray.actors.kafka_server.connection_rates import ConnectionRates
 from eagleray.actors.kafka_server.context import ListenerContext
+from eagleray.actors.kafka_server.delayed_fetches import DelayedFetches
 from eagleray.actors.kafka_server.fetch_sessions import FetchSessions
+from eagleray.actors.kafka_server.held_bytes import HeldBytes
 from eagleray.actors.kafka_server.idle_timeouts import SOON_S
 from eagleray.actors.kafka_server.keep_alive import keep_alive
 from eagleray.actors.kafka_server.queued_bytes import QueuedBytes
@@ -38,7 +40,12 @@ class Listener:
         self.context = context
         self.config = config
         self.throttled_log = ThrottledLog(context.loop.time)
-        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, context.loop.time)
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots,
+            context.loop.time,
+            most_bytes=config.max_incremental_fetch_session_cache_bytes,
+        )
+        self.delayed_fetches = DelayedFetches(config.max_delayed_fetches)
         self._direct_session = direct_session
         self.connection_rates = ConnectionRates(
             config.max_connection_creation_rate, config.max_connection_creation_rate_per_ip, context.loop.time()
@@ -46,6 +53,10 @@ class Listener:
         self._advertised = Advertised(context.image)
         self._connections: set[Connection] = set()
         self.queued_bytes = QueuedBytes(config.queued_max_request_bytes, context.loop, self._connections)
+        self.parts_of_requests = HeldBytes[Connection](config.queued_max_request_bytes // 2, _give_up_half_received)
+        """What has come of requests that are not whole, or not taken yet."""
+        self.unread_responses = HeldBytes[Connection](config.queued_max_response_bytes, _give_up_unread)
+        """What waits for peers that do not read."""
         self.numbers = count(1)
         """Numbers of connections, each for one in the life of the process."""
         self._excess: set[Connection] = set()
@@ -106,6 +117,8 @@ class Listener:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
+        self.parts_of_requests.forget(connection)
+        self.unread_responses.forget(connection)
         if connection.questions is not None:
             self.context.connection_closed(connection.number)
         self._excess.discard(connection)
@@ -173,3 +186,15 @@ class Listener:
             task.cancel()
         for connection in [*self._connections]:
             connection.abort()
+
+
+def _give_up_half_received(connection: Connection) -> None:
+    connection.refuse(
+        "parts", "parts of requests take half of queued.max.request.bytes, and its request has been coming for longest"
+    )
+
+
+def _give_up_unread(connection: Connection) -> None:
+    connection.refuse(
+        "unread", "unread responses take queued.max.response.bytes, and this client has not read for longest"
+    )
