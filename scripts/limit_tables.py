@@ -31,8 +31,6 @@ Limits of connections are for Kafka's clients, and for peers of the direct lane 
 cluster: nodes and handles have shown it, and are exempt. A bound of 2147483647 is none: as in Kafka, a person who knows
 how many clients there are sets it.
 
-There is no bound yet on the number of groups and of transactional ids.
-
 This page is written by `scripts/limit_tables.py` from the code.
 """
 
