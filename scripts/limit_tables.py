@@ -10,6 +10,7 @@ from pathlib import Path
 
 from eagleray.actors.common.settings import described_cluster_settings
 from eagleray.actors.kafka_server.connection_rates import LONGEST_WAIT_S
+from eagleray.actors.kafka_server.descriptors import MOST_RESERVED, RESERVED_SHARE
 from eagleray.actors.kafka_server.handlers.fetch import LONGEST_WAIT_MS
 from eagleray.actors.lanes.frames import MAX_FRAME_BYTES, PREFACE_BYTES
 from eagleray.broker.controller.new_partitions import PARTITIONS_LIMIT
@@ -66,6 +67,12 @@ FIXED_ROWS: tuple[Row, ...] = (
         "ms",
         str(LONGEST_WAIT_MS),
         "it is answered with none, and the client asks again",
+    ),
+    (
+        "descriptors of a process (ulimit -n) that Kafka's clients may take; half of the others are for logs alone",
+        "-",
+        f"all but one in {RESERVED_SHARE}, or all but {MOST_RESERVED}",
+        "the connection is closed",
     ),
     ("partitions that one request adds to a topic", "-", str(PARTITIONS_LIMIT), "POLICY_VIOLATION"),
     ("the name of a topic", "characters", str(LONGEST_NAME), "INVALID_TOPIC_EXCEPTION"),

@@ -85,7 +85,8 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if peer:
             self.peer_host, self.peer_port = peer[0], peer[1]
-        self.listener.opened(self)
+        taken = transport.get_extra_info("socket")
+        self.listener.opened(self, -1 if taken is None else taken.fileno())
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's name for it
         """Forget what is in flight; the responses of its handlers are dropped."""

@@ -15,8 +15,11 @@ from eagleray.broker.partitions.reader import PartitionReader
 from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.errors import ErrorCode
 
-MOST_BYTES_A_TURN: Final = 64 * 1024 * 1024
-"""So many bytes of records are read in a turn: many fetches that wait for the same records wake up at once."""
+MOST_BYTES_A_TURN: Final = 16 * 1024 * 1024
+"""So many bytes of records are read in a turn: many fetches that wait for the same records wake up at once.
+
+Until they are sent, they are in memory up to three times.
+"""
 
 
 class _WaitingFetch:
