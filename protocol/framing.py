@@ -24,17 +24,14 @@ class FrameReader:
     that was only announced: memory grows with the bytes that came.
     """
 
-    __slots__ = ("_max_frame_bytes", "_missing_bytes", "_parts")
+    __slots__ = ("_max_frame_bytes", "_missing_bytes", "_parts", "buffered_bytes")
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._parts: list[BytesLike] = []
         self._missing_bytes = 0
-
-    @property
-    def buffered_bytes(self) -> int:
+        self.buffered_bytes = 0
         """How much of an unfinished frame has come."""
-        return sum(map(len, self._parts))
 
     def is_one_frame(self, data: bytes) -> bool:
         """Whether `data` is exactly one whole frame, as it mostly is; who knows that need not feed it."""
@@ -50,9 +47,11 @@ class FrameReader:
             if len(data) < self._missing_bytes:
                 self._parts.append(data)
                 self._missing_bytes -= len(data)
+                self.buffered_bytes += len(data)
                 return []
             data = b"".join((*self._parts, data))
             self._parts = []
+            self.buffered_bytes = 0
         return self._cut(memoryview(data))
 
     def _cut(self, view: memoryview) -> list[memoryview]:
@@ -78,3 +77,4 @@ class FrameReader:
         # A copy, so that a few bytes of a frame do not keep a whole receive buffer alive.
         self._parts = [bytes(rest)]
         self._missing_bytes = missing_bytes
+        self.buffered_bytes = len(rest)

@@ -10,10 +10,13 @@ from pathlib import Path
 
 from eagleray.actors.common.settings import described_cluster_settings
 from eagleray.actors.kafka_server.connection_rates import LONGEST_WAIT_S
+from eagleray.actors.kafka_server.descriptors import MOST_RESERVED, RESERVED_SHARE
+from eagleray.actors.kafka_server.handlers.fetch import LONGEST_WAIT_MS
 from eagleray.actors.lanes.frames import MAX_FRAME_BYTES, PREFACE_BYTES
 from eagleray.broker.controller.new_partitions import PARTITIONS_LIMIT
 from eagleray.broker.metadata.topic_configs import text_of
 from eagleray.broker.metadata.topic_names import LONGEST_NAME
+from eagleray.broker.partitions.fetching import MOST_BYTES_A_TURN
 from eagleray.broker.settings import Described
 from eagleray.protocol.records.validation import MOST_RECORD_ERRORS
 
@@ -28,9 +31,6 @@ range, and Kafka's default.
 Limits of connections are for Kafka's clients, and for peers of the direct lane that have not shown the token of the
 cluster: nodes and handles have shown it, and are exempt. A bound of 2147483647 is none: as in Kafka, a person who knows
 how many clients there are sets it.
-
-There is no bound yet on the number of groups and of transactional ids, nor on the memory of fetch sessions. A request
-of which only a part has come counts in no limit of bytes; `socket.request.complete.ms` bounds how long that lasts.
 
 This page is written by `scripts/limit_tables.py` from the code.
 """
@@ -55,6 +55,24 @@ FIXED_ROWS: tuple[Row, ...] = (
         "seconds",
         f"{LONGEST_WAIT_S:g}",
         "a connection that would wait for longer is closed at once",
+    ),
+    (
+        "records that a node reads for fetches before it sends them",
+        "bytes",
+        str(MOST_BYTES_A_TURN),
+        "other fetches are answered after these are sent",
+    ),
+    (
+        "how long a fetch waits for records",
+        "ms",
+        str(LONGEST_WAIT_MS),
+        "it is answered with none, and the client asks again",
+    ),
+    (
+        "descriptors of a process (ulimit -n) that Kafka's clients may take; half of the others are for logs alone",
+        "-",
+        f"all but one in {RESERVED_SHARE}, or all but {MOST_RESERVED}",
+        "the connection is closed",
     ),
     ("partitions that one request adds to a topic", "-", str(PARTITIONS_LIMIT), "POLICY_VIOLATION"),
     ("the name of a topic", "characters", str(LONGEST_NAME), "INVALID_TOPIC_EXCEPTION"),

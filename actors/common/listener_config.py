@@ -101,12 +101,14 @@ class ListenerConfig(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Setting(
             "The size of all requests of Kafka clients together that may be in flight at one node before it reads no "
-            "further from those connections that have more than their share of it. Kafka has no limit by default.",
+            "further from those connections that have more than their share of it. Requests of which a part has come "
+            "may take half as much besides. Kafka has no limit by default.",
             unit="bytes",
             least=1,
             most=INT64_MAX,
             kafka="-1",
-            reached="connections with more than their share are not read until there is room",
+            reached="connections with more than their share are not read until there is room; where parts of requests "
+            "take half as much, the connection is closed whose request has been coming for longest",
         ),
     ] = 512 * 1024 * 1024
 
@@ -121,6 +123,19 @@ class ListenerConfig(msgspec.Struct, frozen=True, kw_only=True):
             reached="the connection is not read until requests are answered",
         ),
     ] = 64 * 1024 * 1024
+
+    queued_max_response_bytes: Annotated[
+        int,
+        Setting(
+            "The size of all responses together that wait at one node until Kafka clients read them, or until earlier "
+            "requests of their connection are answered.",
+            unit="bytes",
+            least=1,
+            most=INT64_MAX,
+            kafka=NOT_IN_KAFKA,
+            reached="the connection is closed whose client has not read for longest",
+        ),
+    ] = 512 * 1024 * 1024
 
     connection_requests_per_second: Annotated[
         int,
@@ -139,6 +154,29 @@ class ListenerConfig(msgspec.Struct, frozen=True, kw_only=True):
             reached="the consumer gets no session, and names its partitions in each request",
         ),
     ] = 1000
+
+    max_incremental_fetch_session_cache_bytes: Annotated[
+        int,
+        Setting(
+            "The memory that all incremental fetch sessions of a node together may take, by an estimate from the "
+            "number of their partitions and the names of these.",
+            unit="bytes",
+            most=INT64_MAX,
+            kafka=NOT_IN_KAFKA,
+            reached="the consumer gets no session, or loses the one that grows, and names its partitions in each "
+            "request",
+        ),
+    ] = 256 * 1024 * 1024
+
+    max_delayed_fetches: Annotated[
+        int,
+        Setting(
+            "The number of fetch requests of Kafka clients that may wait for records at one node at the same time.",
+            kafka=NOT_IN_KAFKA,
+            reached="a fetch is answered at once with what there is, and its client told to wait for as long as it "
+            "would have waited here",
+        ),
+    ] = 50_000
 
     auto_create_topics_enable: Annotated[
         bool,

@@ -63,6 +63,12 @@ class Call:
         self.encoded: bytes | list[Buffer] = b""
 
     @property
+    def encoded_bytes(self) -> int:
+        """The size of the response, once there is one."""
+        encoded = self.encoded
+        return len(encoded) if isinstance(encoded, bytes) else sum(map(len, encoded))
+
+    @property
     def client_host(self) -> str:
         """The address that the request came from."""
         return self._connection.peer_host

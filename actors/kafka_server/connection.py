@@ -16,9 +16,10 @@ from eagleray.actors.kafka_server.handlers.api_versions import refuse_unknown_ve
 from eagleray.actors.kafka_server.handlers.registry import SERVED
 from eagleray.actors.kafka_server.idle_timeouts import IdleTimeouts, Verdict
 from eagleray.actors.kafka_server.rate_limit import RateLimit
+from eagleray.actors.kafka_server.responses import Responses
 from eagleray.actors.kafka_server.sniffing import DIRECT_LANE, FIRST_BYTES, other_protocol
 from eagleray.actors.kafka_server.validation import refusal_of
-from eagleray.protocol.codec import Buffer, MalformedMessage, UnknownApi, UnsupportedVersion, decode_request
+from eagleray.protocol.codec import MalformedMessage, UnknownApi, UnsupportedVersion, decode_request
 from eagleray.protocol.codec.registry import API_VERSIONS_KEY
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.framing import LENGTH, FrameReader, InvalidFrame
@@ -33,13 +34,18 @@ _log = logging.getLogger(__name__)
 _SMALL_FRAME_BYTES: Final = 64 * 1024
 """Up to here a frame is copied: the codec reads plain bytes faster than a view, by more than the copy costs."""
 
+_ENOUGH_BYTES: Final = 1024 * 1024
+"""When the responses of a turn have so many bytes, the next request is taken after they are written."""
+
 
 class Connection(asyncio.Protocol):
     """Takes requests, passes each to its handler, and sends the responses in the order of the requests.
 
-    Owns: the calls in flight of one peer. All responses of one turn of the loop leave with one write. A peer that does
-    not read its responses, or has too much in flight, is not read further until that changes, so its cost is bounded. A
-    peer that does not speak the protocol is logged and closed; other peers do not notice.
+    Owns: the calls in flight of one peer, and the requests that were read and not taken yet. All responses of one turn
+    of the loop leave with one write. A peer that does not read its responses, or has too much in flight, is not read
+    further until that changes, and no request of it is taken, so its cost is bounded. What its part of a request and
+    its unread responses hold counts with those of all peers (`HeldBytes`). A peer that does not speak the protocol is
+    logged and closed; other peers do not notice.
     """
 
     def __init__(self, listener: Listener) -> None:
@@ -55,10 +61,11 @@ class Connection(asyncio.Protocol):
         self.questions: GuardQuestions | None = None
         """Those of the guards of transactions; None for a connection by which no request has come that they look at."""
         self._frames = FrameReader(listener.config.socket_request_max_bytes)
-        self._waiting: deque[Call] = deque()
+        self._untaken: deque[bytes | memoryview] = deque()
+        """Requests that have come, and are not taken before the responses to earlier ones are written."""
+        self._responses = Responses()
+        self._waiting = self._responses.calls
         self._in_flight_bytes = 0
-        self._out: list[Buffer] = []
-        self._has_large_records = False
         self._is_scheduled = False
         self._is_held = False
         self._is_throttled = False
@@ -78,13 +85,14 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if peer:
             self.peer_host, self.peer_port = peer[0], peer[1]
-        self.listener.opened(self)
+        taken = transport.get_extra_info("socket")
+        self.listener.opened(self, -1 if taken is None else taken.fileno())
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's name for it
         """Forget what is in flight; the responses of its handlers are dropped."""
         self._transport = None
-        self._waiting.clear()
-        self._out = []
+        self._untaken.clear()
+        self._responses.clear()
         self._queued_bytes.forget(self, self._in_flight_bytes)
         self._in_flight_bytes = 0
         self.listener.closed(self)
@@ -139,23 +147,37 @@ class Connection(asyncio.Protocol):
             except InvalidFrame as error:
                 self.refuse("frame", f"it does not speak Kafka's protocol: {error}")
                 return
+            if frames:
+                self.listener.parts_of_requests.forget(self)
         if frames:
             self._idle_timeouts.took_request = True
-        for frame in frames:
-            if not self._take(frame):
+        self._untaken += frames
+        self._take_untaken()
+
+    def _take_untaken(self) -> None:
+        """Take what has come, unless there is enough to be written first."""
+        untaken, taken, responses = self._untaken, 0, self._responses
+        while untaken and responses.out_bytes < _ENOUGH_BYTES:
+            taken += 1
+            if not self._take(untaken.popleft()):
                 return
-        if self.questions is not None and frames:
+        held_bytes = self._frames.buffered_bytes + (sum(map(len, untaken)) if untaken else 0)
+        if held_bytes:
+            self.listener.parts_of_requests.hold(self, held_bytes)
+        if self.questions is not None and taken and not untaken:
             self.questions.took_requests()
         if self._rate_limit.per_second:
-            self._throttle(len(frames))
+            self._throttle(taken)
         queued = self._queued_bytes
         if queued.size_bytes >= queued.most_bytes:
             queued.wait(self, self._pause_or_resume)
             self._pause_or_resume()
-        elif (
-            len(self._waiting) >= self._most_requests or self._in_flight_bytes >= self._most_bytes or self._is_throttled
-        ):
+        elif self._is_throttled or untaken or self._has_much_in_flight:
             self._pause_or_resume()
+
+    @property
+    def _has_much_in_flight(self) -> bool:
+        return len(self._waiting) >= self._most_requests or self._in_flight_bytes >= self._most_bytes
 
     def _identify(self, data: bytes) -> bytes:
         """Return what is to be read as Kafka's frames: nothing as long as the protocol is unknown, or is another."""
@@ -254,44 +276,52 @@ class Connection(asyncio.Protocol):
 
     def answered(self, call: Call) -> None:
         """Send the responses that are ready, up to the first request that has none."""
-        waiting = self._waiting
-        if self._transport is None or waiting[0] is not call:
+        if self._transport is None:
             return
         queued = self._queued_bytes
-        while waiting and waiting[0].is_answered:
-            call = waiting.popleft()
-            self._in_flight_bytes -= call.size_bytes
-            queued.size_bytes -= call.size_bytes
+        ready = self._responses.answered(call)
+        for each in ready:
+            self._in_flight_bytes -= each.size_bytes
+            queued.size_bytes -= each.size_bytes
             if self.questions is not None:
-                self.questions.is_leaving(call)
-            encoded = call.encoded
-            if isinstance(encoded, bytes):
-                self._out.append(encoded)
-            else:
-                self._out += encoded
-                self._has_large_records = True
+                self.questions.is_leaving(each)
+        if self._is_held or self._responses.overtaking_bytes or len(ready) > 1:
+            self._hold_unread()
+        if not ready:
+            return
         if queued.waiting:
             queued.resume_soon()
         if not self._is_scheduled:
             self._is_scheduled = True
             self._turn.flush(self._flush)
 
+    def _hold_unread(self) -> None:
+        """Count what is ready, and the peer does not read, or cannot be sent before another response."""
+        unread_bytes = self._responses.overtaking_bytes
+        if self._is_held and self._transport is not None:
+            unread_bytes += self._responses.out_bytes + self._transport.get_write_buffer_size()
+        self.listener.unread_responses.hold(self, unread_bytes)
+
     def _flush(self) -> None:
         self._is_scheduled = False
         if self._transport is None:
             return
-        if self._out and not self._is_held:
-            out, self._out = self._out, []
-            if self._has_large_records:
-                self._has_large_records = False
-                self._transport.writelines(out)
-            else:
-                self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if self._responses.are_ready and not self._is_held:
+            self._responses.write_to(self._transport)
             if self.questions is not None:
-                self.questions.written(has_read_part=self._frames.buffered_bytes > 0)
-        if self._is_finishing and not self._waiting and not self._out:
+                self.questions.written(has_read_part=self._frames.buffered_bytes > 0 or bool(self._untaken))
+            if self._untaken:
+                self._loop.call_soon(self._go_on)
+        if self._is_finishing and not self._waiting and not self._responses.are_ready:
             self._transport.close()
         elif self._is_paused or self._is_finishing:
+            self._pause_or_resume()
+
+    def _go_on(self) -> None:
+        """Take the requests that had to wait until earlier responses were written."""
+        if self._untaken and self._transport is not None and not self._is_finishing:
+            self.listener.parts_of_requests.forget(self)
+            self._take_untaken()
             self._pause_or_resume()
 
     def failed(self, call: Call, error: BaseException) -> None:
@@ -324,11 +354,13 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Hold the responses back, and take no more requests: the peer does not read."""
         self._is_held = True
+        self._hold_unread()
         self._pause_or_resume()
 
     def resume_writing(self) -> None:
         """Resume sending and reading."""
         self._is_held = False
+        self._hold_unread()
         self._flush()
 
     def _throttle(self, requests: int) -> None:
@@ -353,8 +385,8 @@ class Connection(asyncio.Protocol):
             self._is_held
             or self._is_throttled
             or self._is_finishing
-            or len(self._waiting) >= self._most_requests
-            or self._in_flight_bytes >= self._most_bytes
+            or bool(self._untaken)
+            or self._has_much_in_flight
             or self._queued_bytes.holds(self, self._in_flight_bytes)
         )
         if should_pause is self._is_paused or self._transport is None:

@@ -18,6 +18,11 @@ _HIGHEST_EPOCH: Final = 2**31 - 1
 _KEPT_S: Final = 120.0
 """A session that was used within this time is not evicted for another."""
 
+_POSITION_BYTES: Final = 400
+"""What a session keeps of a partition besides the name of its topic, roughly."""
+
+_NO_BOUND: Final = 2**63
+
 _IDS_SINCE: Final = 13
 
 PartitionKey: TypeAlias = tuple[str, bytes, int]
@@ -59,7 +64,7 @@ class ReadPosition:
 class FetchSession:
     """What one consumer reads, and the epoch that its next request has to name."""
 
-    __slots__ = ("epoch", "positions", "session_id", "used_at_s", "uses_ids")
+    __slots__ = ("epoch", "positions", "session_id", "size_bytes", "used_at_s", "uses_ids")
 
     def __init__(self, session_id: int, positions: dict[PartitionKey, ReadPosition], *, uses_ids: bool) -> None:
         self.session_id = session_id
@@ -67,6 +72,7 @@ class FetchSession:
         self.uses_ids = uses_ids
         self.epoch = 1
         self.used_at_s = 0.0
+        self.size_bytes = sum(map(_size_of, positions))
 
     def advance(self) -> None:
         """Expect the next epoch; after the highest comes 1, since 0 begins a session."""
@@ -78,11 +84,14 @@ class FetchSession:
             known = self.positions.get(key)
             if known is None:
                 self.positions[key] = ReadPosition(key, asked)
+                self.size_bytes += _size_of(key)
             else:
                 known.move(asked)
         for topic in request.forgotten_topics_data:
             for number in topic.partitions:
-                self.positions.pop((topic.topic, topic.topic_id, number), None)
+                key = (topic.topic, topic.topic_id, number)
+                if self.positions.pop(key, None) is not None:
+                    self.size_bytes -= _size_of(key)
 
 
 class Reading:
@@ -111,10 +120,16 @@ class Reading:
 
 
 class FetchSessions:
-    """The sessions of one node, as many as there are slots; the least recently used is evicted."""
+    """The sessions of one node, as many as there are slots and room; the least recently used is evicted.
 
-    def __init__(self, slots: int, clock_s: Callable[[], float]) -> None:
+    A session that is in use makes no room for another. One that grows beyond the room ends: its consumer then names
+    everything in each request, which costs it more than the node.
+    """
+
+    def __init__(self, slots: int, clock_s: Callable[[], float], *, most_bytes: int = _NO_BOUND) -> None:
+        self.size_bytes = 0
         self._slots = slots
+        self._most_bytes = most_bytes
         self._clock_s = clock_s
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
@@ -127,7 +142,7 @@ class FetchSessions:
         if epoch not in (_FIRST_EPOCH, _LAST_EPOCH):
             return self._go_on(request, uses_ids=version >= _IDS_SINCE)
         # Both begin by ending what there was.
-        self._sessions.pop(session_id, None)
+        self._end(session_id)
         positions = {key: ReadPosition(key, asked) for key, asked in _named(request)}
         if epoch == _LAST_EPOCH or not positions:
             return Reading(positions.values())
@@ -142,30 +157,43 @@ class FetchSessions:
         if session.uses_ids is not uses_ids:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         session.advance()
+        before_bytes = session.size_bytes
         session.change(request)
-        if not session.positions:
-            del self._sessions[session.session_id]
-            return Reading(())
+        self.size_bytes += session.size_bytes - before_bytes
         self._use(session)
+        if not session.positions:
+            self._end(session.session_id)
+            return Reading(())
+        if session.size_bytes > before_bytes and not self._has_room_for(0, 0):
+            self._end(session.session_id)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         return Reading(session.positions.values(), session, is_incremental=True)
 
     def _open(self, positions: dict[PartitionKey, ReadPosition], *, uses_ids: bool) -> FetchSession | None:
         """Open a session if there is room; without one the client names everything each time."""
-        if len(self._sessions) >= self._slots and not self._make_room():
+        session = FetchSession(0, positions, uses_ids=uses_ids)
+        if not self._has_room_for(1, session.size_bytes):
             return None
-        session_id = secrets.randbelow(_HIGHEST_EPOCH) + 1
-        while session_id in self._sessions:
-            session_id = secrets.randbelow(_HIGHEST_EPOCH) + 1
-        session = self._sessions[session_id] = FetchSession(session_id, positions, uses_ids=uses_ids)
+        while not session.session_id or session.session_id in self._sessions:
+            session.session_id = secrets.randbelow(_HIGHEST_EPOCH) + 1
+        self._sessions[session.session_id] = session
+        self.size_bytes += session.size_bytes
         self._use(session)
         return session
 
-    def _make_room(self) -> bool:
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or self._clock_s() - oldest.used_at_s < _KEPT_S:
-            return False
-        del self._sessions[oldest.session_id]
+    def _has_room_for(self, sessions: int, size_bytes: int) -> bool:
+        """Say whether there is room for more, perhaps in the place of sessions that are not in use."""
+        while len(self._sessions) + sessions > self._slots or self.size_bytes + size_bytes > self._most_bytes:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or self._clock_s() - oldest.used_at_s < _KEPT_S:
+                return False
+            self._end(oldest.session_id)
         return True
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.size_bytes -= session.size_bytes
 
     def _use(self, session: FetchSession) -> None:
         session.used_at_s = self._clock_s()
@@ -176,3 +204,7 @@ def _named(request: FetchRequest) -> Iterable[tuple[PartitionKey, FetchPartition
     for topic in request.topics:
         for asked in topic.partitions:
             yield (topic.topic, topic.topic_id, asked.partition), asked
+
+
+def _size_of(key: PartitionKey) -> int:
+    return _POSITION_BYTES + len(key[0])

@@ -13,12 +13,20 @@ from eagleray.actors.kafka_server.advertised import Advertised
 from eagleray.actors.kafka_server.connection import Connection
 from eagleray.actors.kafka_server.connection_rates import ConnectionRates
 from eagleray.actors.kafka_server.context import ListenerContext
+from eagleray.actors.kafka_server.delayed_fetches import DelayedFetches
+from eagleray.actors.kafka_server.descriptors import Descriptors, most_descriptors, throttle_accept_errors
 from eagleray.actors.kafka_server.fetch_sessions import FetchSessions
+from eagleray.actors.kafka_server.held_bytes import HeldBytes
 from eagleray.actors.kafka_server.idle_timeouts import SOON_S
 from eagleray.actors.kafka_server.keep_alive import keep_alive
 from eagleray.actors.kafka_server.queued_bytes import QueuedBytes
 from eagleray.actors.kafka_server.throttled_log import ThrottledLog
 from eagleray.broker.runtime.deadlines import NEVER_MS, Deadlines
+
+_TOO_MANY_CONNECTIONS: Final = "there are as many connections as max.connections and max.connections.per.ip allow"
+_TOO_MANY_FILES: Final = (
+    "this process has nearly as many files open as it may; raise the limit (ulimit -n, LimitNOFILE)"
+)
 
 _GRACE_S: Final = 1.0
 _BACKLOG: Final = 1024
@@ -38,7 +46,12 @@ class Listener:
         self.context = context
         self.config = config
         self.throttled_log = ThrottledLog(context.loop.time)
-        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, context.loop.time)
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots,
+            context.loop.time,
+            most_bytes=config.max_incremental_fetch_session_cache_bytes,
+        )
+        self.delayed_fetches = DelayedFetches(config.max_delayed_fetches)
         self._direct_session = direct_session
         self.connection_rates = ConnectionRates(
             config.max_connection_creation_rate, config.max_connection_creation_rate_per_ip, context.loop.time()
@@ -46,9 +59,15 @@ class Listener:
         self._advertised = Advertised(context.image)
         self._connections: set[Connection] = set()
         self.queued_bytes = QueuedBytes(config.queued_max_request_bytes, context.loop, self._connections)
+        self.parts_of_requests = HeldBytes[Connection](config.queued_max_request_bytes // 2, _give_up_half_received)
+        """What has come of requests that are not whole, or not taken yet."""
+        self.unread_responses = HeldBytes[Connection](config.queued_max_response_bytes, _give_up_unread)
+        """What waits for peers that do not read."""
         self.numbers = count(1)
         """Numbers of connections, each for one in the life of the process."""
-        self._excess: set[Connection] = set()
+        self._descriptors = Descriptors(most_descriptors())
+        self._excess: dict[Connection, str] = {}
+        """Connections that may stay only if they are of nodes or handles, and why."""
         self._by_address: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
         self._looks: Deadlines[Connection] = Deadlines(self._set_timer)
@@ -73,6 +92,7 @@ class Listener:
     async def listen(self, address: str, port: int) -> int:
         """Listen at an address; return the port, or raise OSError where it is not free."""
         loop = self.context.loop
+        throttle_accept_errors(loop)
         self._server = await loop.create_server(lambda: Connection(self), address, port, backlog=_BACKLOG)
         chosen: int = self._server.sockets[0].getsockname()[1]
         return chosen
@@ -91,12 +111,17 @@ class Listener:
 
     # Connections
 
-    def opened(self, connection: Connection) -> None:
-        """Note a connection; the limit does not apply where it turns out to be one of the cluster itself."""
+    def opened(self, connection: Connection, descriptor: int) -> None:
+        """Note a connection; the limits do not apply where it turns out to be one of the cluster itself."""
         address, config = connection.peer_host, self.config
+        if self._descriptors.are_for_logs(descriptor):
+            connection.refuse("files", _TOO_MANY_FILES)
+            return
         is_full = len(self._connections) >= config.max_connections
         if is_full or self._by_address[address] >= config.max_connections_per_ip:
-            self._excess.add(connection)
+            self._excess[connection] = _TOO_MANY_CONNECTIONS
+        elif self._descriptors.are_for_nodes(descriptor):
+            self._excess[connection] = _TOO_MANY_FILES
         self._connections.add(connection)
         self._by_address[address] += 1
         self.look_soon(connection)
@@ -106,9 +131,11 @@ class Listener:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
+        self.parts_of_requests.forget(connection)
+        self.unread_responses.forget(connection)
         if connection.questions is not None:
             self.context.connection_closed(connection.number)
-        self._excess.discard(connection)
+        self._excess.pop(connection, None)
         self._looks.cancel(connection)
         self._by_address[connection.peer_host] -= 1
         if not self._by_address[connection.peer_host]:
@@ -117,7 +144,7 @@ class Listener:
     def reason_to_refuse(self, connection: Connection) -> tuple[str, str] | None:
         """Return why a client is not let in, if it is not: a kind and a sentence."""
         if connection in self._excess:
-            return "limit", "there are as many connections as max.connections and max.connections.per.ip allow"
+            return "limit", self._excess[connection]
         if not self.context.image.nodes:
             return "start", "this node is not part of its cluster yet; the client will try again"
         return None
@@ -173,3 +200,15 @@ class Listener:
             task.cancel()
         for connection in [*self._connections]:
             connection.abort()
+
+
+def _give_up_half_received(connection: Connection) -> None:
+    connection.refuse(
+        "parts", "parts of requests take half of queued.max.request.bytes, and its request has been coming for longest"
+    )
+
+
+def _give_up_unread(connection: Connection) -> None:
+    connection.refuse(
+        "unread", "unread responses take queued.max.response.bytes, and this client has not read for longest"
+    )

@@ -13,6 +13,7 @@ from eagleray.broker.groups.events import (
     OffsetsCommitted,
     OffsetToCommit,
 )
+from eagleray.broker.groups.limits import size_of
 from eagleray.broker.groups.log_records import apply_change, encode_key, encode_value
 from eagleray.broker.groups.log_writer import NO_PRODUCER_KEY, LogBatch
 from eagleray.broker.groups.membership import NO_MEMBERS
@@ -154,9 +155,20 @@ class CommitServer:
         if refusal is not _NONE:
             self._context.reply(request.request_id, refusal)
             return
-        taken, records, errors = [], [], []
+        limits = self._context.limits
+        refusal = limits.refusal_of_group(shard, request.group, now_ms)
+        if refusal is not _NONE:
+            self._context.reply(request.request_id, refusal)
+            return
+        taken: list[OffsetToCommit] = []
+        records, errors = [], []
+        group = self._context.offsets_of(shard, request.group)
+        size = size_of(group)
         for offset in request.offsets:
             record = self._encode(request.group, offset, now_ms)
+            refusal = limits.refusal_of_offset(shard, group, size + len(taken), offset.partition, now_ms)
+            if not isinstance(record, ErrorCode) and refusal is not _NONE:
+                record = refusal
             if isinstance(record, ErrorCode):
                 errors.append(record)
             else:

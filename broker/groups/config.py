@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from eagleray.broker.groups.consumer.config import ConsumerGroupConfig
 from eagleray.broker.runtime.connection_guard_mode import ConnectionGuardMode, TransactionV1Guard
-from eagleray.broker.settings import INT32_MAX, Changed, InvalidConfig, Setting, key_of
+from eagleray.broker.settings import INT32_MAX, NOT_IN_KAFKA, Changed, InvalidConfig, Setting, key_of
 
 _MINUTE_MS = 60 * 1000
 
@@ -32,6 +32,64 @@ class GroupConfig(ConsumerGroupConfig, frozen=True, kw_only=True):
     """How groups are spread, how long what they have committed is kept, and what their members may ask for."""
 
     offsets_topic_num_partitions: OffsetsPartitions = 50
+
+    max_groups_per_partition: Annotated[
+        int,
+        Setting(
+            "The number of groups that a partition of `__consumer_offsets` keeps. Where there are more, those that "
+            "have neither members nor offsets make room; where there is none, a new one is refused with "
+            "POLICY_VIOLATION.",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="groups with neither members nor offsets make room, else POLICY_VIOLATION",
+        ),
+    ] = 10_000
+
+    max_members_per_partition: Annotated[
+        int,
+        Setting(
+            "The number of members that all groups of a partition of `__consumer_offsets` together may have, with the "
+            "clients that were given an id to join with. Further ones are refused with POLICY_VIOLATION.",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="POLICY_VIOLATION",
+        ),
+    ] = 20_000
+
+    max_offsets_per_partition: Annotated[
+        int,
+        Setting(
+            "The number of offsets that all groups of a partition of `__consumer_offsets` together may have, with "
+            "those of open transactions. An offset for another partition of a topic is refused with POLICY_VIOLATION "
+            "then.",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="POLICY_VIOLATION, for a partition of which the group has no offset",
+        ),
+    ] = 500_000
+
+    max_offsets_per_group: Annotated[
+        int,
+        Setting(
+            "The number of offsets that a group may have, with those of open transactions. An offset for another "
+            "partition of a topic is refused with POLICY_VIOLATION then.",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="POLICY_VIOLATION, for a partition of which the group has no offset",
+        ),
+    ] = 100_000
+
+    group_max_member_bytes: Annotated[
+        int,
+        Setting(
+            "What a member of a classic group may say about itself when it joins: its subscriptions, in all protocols "
+            "that it knows. A larger request is refused with INVALID_REQUEST.",
+            unit="bytes",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="INVALID_REQUEST",
+        ),
+    ] = 1024 * 1024
 
     offset_metadata_max_bytes: Annotated[
         int,

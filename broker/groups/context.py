@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.groups.consumer.events import ConsumerGroupDescribed, ConsumerHeartbeatAnswered
 from eagleray.broker.groups.events import Effect, OffsetsCommitted
+from eagleray.broker.groups.limits import GroupLimits
 from eagleray.broker.groups.log_records import apply_members, encode_key
 from eagleray.broker.groups.log_writer import NO_PRODUCER_KEY, LogBatch, size_of
 from eagleray.broker.groups.membership import LogRecord
@@ -71,6 +72,7 @@ class GroupContext:
         self.say = self.runtime.say
         """Say something about a shard, once that on which it rests is committed."""
         self.coordinator_epochs = CoordinatorEpochs(log.newest_coordinator_epoch)
+        self.limits = GroupLimits(self)
         self.say_at_once = self.runtime.say_at_once
         """Say what rests on nothing that the log has."""
 

@@ -43,6 +43,11 @@ class Membership(ABC):
         """What the members have come together for; consumers say "consumer"."""
 
     @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many members there are, with those that are expected to come back with the id that they were given."""
+
+    @property
     def empty_since_ms(self) -> int:
         """When the last member went; offsets are kept from then on as if they had been committed then."""
         return NO_TIME
@@ -89,6 +94,11 @@ class GenerationMembership(Membership):
     members: Collection[str]
     static_members: Mapping[str, str]
     """Which member holds each group.instance.id."""
+
+    @property
+    def size(self) -> int:
+        """The members."""
+        return len(self.members)
 
     @property
     @abstractmethod

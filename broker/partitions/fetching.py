@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation, LogError, OffsetOutOfRange
@@ -13,6 +14,12 @@ from eagleray.broker.partitions.leader import PartitionLeader
 from eagleray.broker.partitions.reader import PartitionReader
 from eagleray.broker.runtime.deadlines import Deadlines
 from eagleray.protocol.errors import ErrorCode
+
+MOST_BYTES_A_TURN: Final = 16 * 1024 * 1024
+"""So many bytes of records are read in a turn: many fetches that wait for the same records wake up at once.
+
+Until they are sent, they are in memory up to three times.
+"""
 
 
 class _WaitingFetch:
@@ -26,7 +33,8 @@ class _WaitingFetch:
 class Fetches:
     """The fetches of one leader actor, those that wait included.
 
-    A waiting fetch is looked at again only when one of its own partitions has moved, or when its time is up. A leader
+    A waiting fetch is looked at again only when one of its own partitions has moved, or when its time is up. Where a
+    turn has read as much as it may, other fetches are answered in the next turns, when this was sent. A leader
     that may have been replaced serves what it has, which is never wrong. But it does not answer OFFSET_OUT_OF_RANGE, by
     which a consumer would reset its position: the new leader may have the offset.
     """
@@ -40,19 +48,30 @@ class Fetches:
         self._code_without_leader = code_without_leader
         self._waiting_for: defaultdict[TopicPartition, list[_WaitingFetch]] = defaultdict(list)
         self._deadlines: Deadlines[_WaitingFetch] = Deadlines()
-        self.now_ms = 0
-        """The time of this turn on the steady clock, by which leases count."""
+        self._now_ms = 0
+        self._left_bytes = MOST_BYTES_A_TURN
+
+    def begin_turn(self, steady_ms: int) -> None:
+        """Begin a turn at a time on the steady clock, by which leases count."""
+        self._now_ms = steady_ms
+        self._left_bytes = MOST_BYTES_A_TURN
 
     def fetch(self, event: Fetch, now_ms: int) -> Fetched | None:
         """Answer at once where that is possible, else remember the fetch."""
+        if self._left_bytes <= 0:
+            self._wait_until(event, now_ms)
+            return None
         fetched = self._read(event)
         if event.max_wait_ms <= 0 or _is_enough(event, fetched):
             return fetched
+        self._wait_until(event, now_ms + event.max_wait_ms)
+        return None
+
+    def _wait_until(self, event: Fetch, due_ms: int) -> None:
         waiting = _WaitingFetch(event)
         for request in event.partitions:
             self._waiting_for[request.partition].append(waiting)
-        self._deadlines.set(waiting, now_ms + event.max_wait_ms)
-        return None
+        self._deadlines.set(waiting, due_ms)
 
     def moved(self, partitions: Iterable[TopicPartition]) -> list[Effect]:
         """Look again at the fetches that wait for partitions whose readable end has moved."""
@@ -67,6 +86,9 @@ class Fetches:
 
     def _look_again(self, waiting: _WaitingFetch, answers: list[Effect]) -> None:
         if waiting.is_answered:
+            return
+        if self._left_bytes <= 0:
+            self._deadlines.set(waiting, self._now_ms)
             return
         found = self._read_or_fail(waiting.event)
         if not isinstance(found, Fetched) or _is_enough(waiting.event, found):
@@ -98,6 +120,9 @@ class Fetches:
         overdue = self._deadlines.take_due(now_ms)
         answers: list[Effect] = []
         for waiting in overdue:
+            if self._left_bytes <= 0:
+                self._deadlines.set(waiting, now_ms)
+                continue
             found = self._read_or_fail(waiting.event)
             answers += (found,) if isinstance(found, Fetched) else found
             waiting.is_answered = True
@@ -108,7 +133,7 @@ class Fetches:
         return answers
 
     def _read(self, event: Fetch) -> Fetched:
-        left_bytes = event.max_bytes
+        left_bytes = min(event.max_bytes, self._left_bytes)
         partitions: list[FetchedPartition] = []
         for request in event.partitions:
             leader = self._leaders.get(request.partition)
@@ -116,8 +141,9 @@ class Fetches:
                 partitions.append(FetchedPartition(request.partition, self._code_without_leader(request.partition)))
                 continue
             max_bytes = min(request.max_bytes, left_bytes)
-            found = read_partition(leader, request, max_bytes, event.isolation, now_ms=self.now_ms)
+            found = read_partition(leader, request, max_bytes, event.isolation, now_ms=self._now_ms)
             left_bytes = max(left_bytes - len(found.records), 0)
+            self._left_bytes -= len(found.records)
             partitions.append(found)
         return Fetched(event.request_id, tuple(partitions))
 

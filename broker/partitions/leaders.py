@@ -113,7 +113,7 @@ class PartitionLeaders:
         `now_ms` is the time of day, for the logs; `steady_ms` is of a clock that never jumps, for timeouts and leases.
         """
         effects: list[Effect] = []
-        self._fetches.now_ms = steady_ms
+        self._fetches.begin_turn(steady_ms)
         for event in events:
             match event:
                 case Produce():

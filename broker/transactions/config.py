@@ -90,6 +90,18 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 16
 
+    max_transactional_ids_per_partition: Annotated[
+        int,
+        Setting(
+            "The number of transactional ids that a partition of `__transaction_state` remembers. Where there are "
+            "more, one whose producer was given its first identity 15 minutes ago or longer, and has done nothing with "
+            "it, makes room for a new one; where there is none, a new one is refused with POLICY_VIOLATION.",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="a transactional id that was never used makes room, else POLICY_VIOLATION",
+        ),
+    ] = 100_000
+
     max_transaction_branches: Annotated[
         int,
         Setting(

@@ -14,6 +14,7 @@ from eagleray.broker.transactions.branches.tags import is_before, is_settled_by
 from eagleray.broker.transactions.completing import TransactionCompletion
 from eagleray.broker.transactions.context import CoordinatorContext
 from eagleray.broker.transactions.events import BeginBranched, InitProducerId, Reply, TakePoolOver
+from eagleray.broker.transactions.id_limit import TransactionalIdLimit
 from eagleray.broker.transactions.origin import encode_origin
 from eagleray.broker.transactions.pools.names import LONGEST_POOL_BYTES, is_possible_id, slot_of
 from eagleray.broker.transactions.pools.server import PoolServer
@@ -127,6 +128,7 @@ class IdentityServer:
         self._completion = completion
         self._branches = branches
         self._pools = pools
+        self._limit = TransactionalIdLimit(context.config.max_transactional_ids_per_partition)
 
     def init(self, request: InitProducerId, deadline_ms: int, now_ms: int) -> None:
         """Serve a producer, which may be one without transactions."""
@@ -187,8 +189,14 @@ class IdentityServer:
             return
         if self._context.is_refused(shard, request):
             return
+        unused = self._limit.unused(shard, now_ms) if self._limit.is_full(shard) else None
+        if unused is None and self._limit.is_full(shard):
+            self._context.answer(shard, request, ErrorCode.POLICY_VIOLATION)
+            return
         producer_id = self._context.take_producer_id(request, deadline_ms)
         if producer_id is not None:
+            if unused is not None:
+                self._context.log(unused, transitions.expired(unused.current, now_ms))
             created = transitions.created(producer_id, _timeout_of(request), now_ms)
             transaction = self._context.table.add(transactional_id, shard, created)
             self._init_existing(transaction, request, deadline_ms, now_ms)

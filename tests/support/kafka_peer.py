@@ -13,6 +13,8 @@ class FakeTransport:
         self.written = []
         self.is_reading = True
         self.is_closed = False
+        self.unread_bytes = 0
+        """What a peer has left unread, as the test says."""
         self.protocol = None
         self.happened = asyncio.Event()
 
@@ -27,6 +29,9 @@ class FakeTransport:
 
     def writelines(self, buffers):
         self.write(b"".join(buffers))
+
+    def get_write_buffer_size(self):
+        return self.unread_bytes
 
     def pause_reading(self):
         assert self.is_reading, "paused twice"

@@ -28,7 +28,10 @@ class LibrdkafkaLoad:
     def __init__(self, cluster, *, replicas):
         self.topic = fresh("librdkafka")
         cluster.admin.create_topic(
-            self.topic, partitions=PARTITIONS, replication_factor=replicas, configs={"min.insync.replicas": "2"}
+            self.topic,
+            partitions=PARTITIONS,
+            replication_factor=replicas,
+            configs={"min.insync.replicas": str(min(replicas, 2))},
         )
         bootstrap = ",".join(f"{node['host']}:{node['port']}" for node in cluster.nodes())
         self._producer = confluent_kafka.Producer(

@@ -36,6 +36,9 @@ _HINTS_SINCE: Final = 12
 _ENDPOINTS_SINCE: Final = 16
 _MAX_BYTES: Final = 55 * 1024 * 1024
 _MAX_INTERNAL_BYTES: Final = 8 * 1024 * 1024
+LONGEST_WAIT_MS: Final = 30_000
+"""A client that would wait for longer is answered with nothing by then, and asks again."""
+
 _NOBODY: Final = LeaderIdAndEpoch()
 
 
@@ -73,12 +76,14 @@ def refuse(request: FetchRequest, version: int, error_code: ErrorCode) -> FetchR
 class _Read:
     """One read: the partitions that are asked of the leader, those of internal topics, and those that are refused."""
 
-    __slots__ = ("_call", "_found", "_internal", "_isolation", "_reading")
+    __slots__ = ("_call", "_found", "_internal", "_is_delayed", "_isolation", "_reading", "_throttle_ms")
 
     def __init__(self, request: FetchRequest, call: Call, reading: Reading) -> None:
         self._call = call
         self._reading = reading
         self._isolation = Isolation(request.isolation_level)
+        self._is_delayed = False
+        self._throttle_ms = 0
         # By the order of the positions; None stands for what the leader is asked, or what is read when it has answered.
         self._found: list[FetchedPartition | None] = []
         self._internal: dict[int, PartitionToFetch] = {}
@@ -100,7 +105,7 @@ class _Read:
     def _ask(self, asked: tuple[PartitionToFetch, ...], request: FetchRequest) -> None:
         # Records that are there already, or an error of a partition, are no reason to wait for the others.
         is_complete = not any(self._found) and not any(_has_news(found) for found in self._read_internal())
-        max_wait_ms = request.max_wait_ms if is_complete else 0
+        max_wait_ms = self._wait_ms(request) if is_complete and (asked or self._internal) else 0
         if asked:
             max_bytes = min(request.max_bytes, _MAX_BYTES)
             self._call.ask_here(
@@ -111,6 +116,16 @@ class _Read:
             self._call.after(max_wait_ms / 1000, self._received, None)
         else:
             self._received(None)
+
+    def _wait_ms(self, request: FetchRequest) -> int:
+        """For how long the request may wait here; where too many wait, its client is told to wait for as long."""
+        max_wait_ms = min(request.max_wait_ms, LONGEST_WAIT_MS)
+        if max_wait_ms <= 0:
+            return 0
+        self._is_delayed = self._call.listener.delayed_fetches.begin()
+        if not self._is_delayed:
+            self._throttle_ms = max_wait_ms
+        return max_wait_ms if self._is_delayed else 0
 
     def _read_internal(self) -> list[FetchedPartition]:
         left_bytes, found = _MAX_INTERNAL_BYTES, []
@@ -125,6 +140,8 @@ class _Read:
         return name, TopicPartition(name or "", number)
 
     def _received(self, reply: Fetched | None) -> None:
+        if self._is_delayed:
+            self._call.listener.delayed_fetches.end()
         answers = iter(() if reply is None else reply.partitions)
         for place, read in zip(self._internal, self._read_internal(), strict=True):
             self._found[place] = read
@@ -139,7 +156,10 @@ class _Read:
                 topics.setdefault((topic, topic_id), []).append(self._data(number, found, leaders))
         responses = tuple(FetchableTopicResponse(*topic, tuple(data)) for topic, data in topics.items())
         hints = endpoints(self._call, leaders, NodeEndpoint) if leaders else ()
-        self._call.answer(FetchResponse(0, 0, self._reading.session_id, responses, hints))
+        throttle_ms = self._throttle_ms
+        if throttle_ms and any(data.records or data.error_code for topic in responses for data in topic.partitions):
+            throttle_ms = 0
+        self._call.answer(FetchResponse(throttle_ms, 0, self._reading.session_id, responses, hints))
 
     def _data(self, number: int, found: FetchedPartition, leaders: set[int]) -> PartitionData:
         aborted = None

@@ -66,6 +66,11 @@ class ClassicGroup(GenerationMembership):
         return bool(self.members)
 
     @property
+    def size(self) -> int:
+        """The members, and those that have been given an id to join with."""
+        return len(self.members) + len(self.pending_joins)
+
+    @property
     def state_name(self) -> str:
         """Kafka's name of the state."""
         return self.state.value

@@ -39,7 +39,7 @@ class JoinServer:
 
     def join(self, request: JoinGroup, now_ms: int) -> None:
         """Take a client's wish to be in the next generation."""
-        group = self._find_group(request)
+        group = self._find_group(request, now_ms)
         if isinstance(group, ErrorCode):
             self._context.say_at_once(GroupJoined(request.request_id, group, request.member_id))
             return
@@ -60,7 +60,7 @@ class JoinServer:
 
     # Whether it can be at all
 
-    def _find_group(self, request: JoinGroup) -> ClassicGroup | ErrorCode:
+    def _find_group(self, request: JoinGroup, now_ms: int) -> ClassicGroup | ErrorCode:
         config = self._context.config
         if not request.group:
             return ErrorCode.INVALID_GROUP_ID
@@ -69,10 +69,21 @@ class JoinServer:
             return shard
         if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        if not _fits_into_records(request):
+        if not _fits_into_records(request) or _size_of(request) > config.group_max_member_bytes:
             return ErrorCode.INVALID_REQUEST
         refusal = self._context.refusal(shard)
+        if refusal is _NONE:
+            refusal = self._refusal_of_newcomer(shard, request, now_ms)
         return refusal if refusal is not _NONE else self._group_in(shard, request)
+
+    def _refusal_of_newcomer(self, shard: Shard, request: JoinGroup, now_ms: int) -> ErrorCode:
+        """Say why a client that is no member yet cannot become one, or NONE."""
+        known, limits = shard.live.get(request.group), self._context.limits
+        is_back = isinstance(known, ClassicGroup) and request.group_instance_id in known.static_members
+        if request.member_id or is_back:
+            return _NONE
+        refusal = limits.refusal_of_group(shard, request.group, now_ms)
+        return limits.refusal_of_member(shard, now_ms) if refusal is _NONE else refusal
 
     def _group_in(self, shard: Shard, request: JoinGroup) -> ClassicGroup | ErrorCode:
         known = shard.live.get(request.group)
@@ -204,6 +215,10 @@ def _same_generation(group: ClassicGroup, member: Member, request: JoinGroup, le
         skip_assignment=leads and knows,
         members=members_of(group) if leads and knows else (),
     )
+
+
+def _size_of(request: JoinGroup) -> int:
+    return sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
 
 
 def _fits_into_records(request: JoinGroup) -> bool:

@@ -15,6 +15,7 @@ from eagleray.broker.groups.consumer.events import (
 )
 from eagleray.broker.groups.consumer.group_table import ConsumerGroupTable
 from eagleray.broker.groups.consumer.heartbeats import Client
+from eagleray.broker.groups.consumer.member import JOINING
 from eagleray.broker.groups.consumer.membership import ConsumerMembership
 from eagleray.broker.groups.consumer.messages import answer_of, description_of, request_of
 from eagleray.broker.groups.consumer.records import RECORD_TYPES
@@ -129,6 +130,11 @@ class ConsumerGroups(GroupProtocol):
             text = f"{request.group} is not a consumer group, and has members"
             self._refuse(request.request_id, ErrorCode.GROUP_ID_NOT_FOUND, text, shard)
             return
+        refused = self._refusal_of_newcomer(shard, request, now_ms)
+        if refused is not _NONE:
+            text = f"the coordinator of {request.group} has as many groups or members as it may have"
+            self._refuse(request.request_id, refused, text, shard)
+            return
         client = Client(request.client_id, request.client_host)
         version = 1 if request.brings_member_id else 0
         decision = _state_of(shard).groups.heartbeat(request_of(request), version, client, now_ms)
@@ -143,6 +149,17 @@ class ConsumerGroups(GroupProtocol):
             self._watch(shard, request.group)
         assert decision.response is not None, "who asks is answered"
         self.context.say(shard, answer_of(request.request_id, decision.response))
+
+    def _refusal_of_newcomer(self, shard: Shard, request: ConsumerHeartbeat, now_ms: int) -> ErrorCode:
+        """Say why a client that is no member yet cannot become one, or NONE. A log that takes nothing says so later."""
+        group, limits = _state_of(shard).groups.groups.get(request.group), self.context.limits
+        is_known = group is not None and (
+            request.member_id in group.members or request.instance_id in group.state.static_members
+        )
+        if request.member_epoch != JOINING or is_known or self.context.refusal(shard) is not _NONE:
+            return _NONE
+        refusal = limits.refusal_of_group(shard, request.group, now_ms)
+        return limits.refusal_of_member(shard, now_ms) if refusal is _NONE else refusal
 
     def _log(self, shard: Shard, decision: GroupDecision, now_ms: int) -> None:
         """Log a decision, by which the group is changed."""

@@ -34,6 +34,11 @@ class ConsumerMembership(Membership):
         return bool(self.group.members)
 
     @property
+    def size(self) -> int:
+        """The members."""
+        return len(self.group.members)
+
+    @property
     def state_name(self) -> str:
         """Kafka's name of the state."""
         return self.group.state.status.value

@@ -127,3 +127,41 @@ def test_the_session_that_was_used_the_longest_ago_makes_room_once_it_is_old(ses
 def test_without_slots_there_are_no_sessions(clock):
     sessions = FetchSessions(0, clock)
     assert sessions.begin(asking(0, epoch=0), 12).session_id == NO_SESSION
+
+
+ROOM_FOR_FOUR = 4 * (400 + len("orders"))
+
+
+def test_session_for_which_there_is_no_room_is_not_begun(clock):
+    sessions = FetchSessions(100, clock, most_bytes=ROOM_FOR_FOUR)
+    assert sessions.begin(asking(0, 1, 2, epoch=0), 12).session_id != NO_SESSION
+    assert sessions.begin(asking(0, 1, epoch=0), 12).session_id == NO_SESSION
+    assert sessions.begin(asking(0, epoch=0), 12).session_id != NO_SESSION
+    assert sessions.size_bytes == ROOM_FOR_FOUR
+
+
+def test_session_that_is_not_used_makes_room_for_others(clock):
+    sessions = FetchSessions(100, clock, most_bytes=ROOM_FOR_FOUR)
+    idle = sessions.begin(asking(0, 1, 2, epoch=0), 12).session_id
+    clock.now_s = 121
+    assert sessions.begin(asking(0, 1, epoch=0), 12).session_id != NO_SESSION
+    assert sessions.begin(asking(session_id=idle, epoch=1), 12) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.size_bytes == ROOM_FOR_FOUR // 2
+
+
+def test_session_that_grows_beyond_the_room_ends_and_leaves_the_others(clock):
+    sessions = FetchSessions(100, clock, most_bytes=ROOM_FOR_FOUR)
+    growing = sessions.begin(asking(0, epoch=0), 12).session_id
+    other = sessions.begin(asking(0, epoch=0), 12).session_id
+    more = asking(1, 2, 3, 4, session_id=growing, epoch=1)
+    assert sessions.begin(more, 12) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert isinstance(sessions.begin(asking(session_id=other, epoch=1), 12), Reading)
+    assert sessions.size_bytes == ROOM_FOR_FOUR // 4
+
+
+def test_forgotten_partitions_make_room(clock):
+    sessions = FetchSessions(100, clock, most_bytes=ROOM_FOR_FOUR)
+    session = sessions.begin(asking(0, 1, 2, 3, epoch=0), 12).session_id
+    changed = sessions.begin(asking(4, session_id=session, epoch=1, forget=(0, 1)), 12)
+    assert numbers(changed) == [2, 3, 4]
+    assert sessions.size_bytes == ROOM_FOR_FOUR * 3 // 4

@@ -5,6 +5,7 @@ import pytest
 from eagleray.broker.identities import LAST_EPOCH, ProducerIdentity
 from eagleray.broker.log import Isolation
 from eagleray.broker.messages import Marker
+from eagleray.broker.partitions import fetching
 from eagleray.broker.partitions.events import (
     Fetch,
     Fetched,
@@ -428,3 +429,30 @@ def test_an_answer_to_the_leader_before_is_not_taken_for_one_to_its_successor(le
 def test_a_fetch_sees_the_batches_of_its_own_turn(leaders):
     _, fetched = leaders.handle([fetch(1), plain(2)], NOW_MS, NOW_MS)
     assert offsets_of(fetched.partitions[0].records) == [0]
+
+
+def test_fetches_that_wake_up_together_are_answered_over_several_turns(leaders, monkeypatch):
+    monkeypatch.setattr(fetching, "MOST_BYTES_A_TURN", 150)
+    for number in range(5):
+        assert leaders.handle([fetch(number, max_wait_ms=1000)], NOW_MS, NOW_MS) == []
+    effects = leaders.handle([plain(9)], NOW_MS, NOW_MS)
+    answered = [effect for effect in effects if isinstance(effect, Fetched)]
+    assert 0 < len(answered) < 5, "no turn reads more than it may, but for a batch"
+    turns = 1
+    while len(answered) < 5:
+        assert leaders.next_due_ms == NOW_MS, "the others need not wait for more records"
+        answered += leaders.handle([Tick()], NOW_MS, NOW_MS)
+        turns += 1
+    assert turns >= 2
+    assert sorted(each.request_id for each in answered) == [0, 1, 2, 3, 4]
+    assert {offsets_of(each.partitions[0].records) == [0] for each in answered} == {True}
+    assert leaders.next_due_ms == NEVER_MS
+
+
+def test_fetch_after_much_was_read_in_a_turn_is_answered_in_the_next(leaders, monkeypatch):
+    monkeypatch.setattr(fetching, "MOST_BYTES_A_TURN", 1)
+    leaders.handle([plain(1)], NOW_MS, NOW_MS)
+    (first,) = leaders.handle([fetch(2), fetch(3)], NOW_MS, NOW_MS)
+    (second,) = leaders.handle([Tick()], NOW_MS, NOW_MS)
+    assert (first.request_id, second.request_id) == (2, 3)
+    assert first.partitions == second.partitions
