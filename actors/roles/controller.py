@@ -6,12 +6,13 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from eagleray.actors.common.settings import config_of
 from eagleray.actors.lanes.messages import RaftMessage
-from eagleray.actors.roles.metadata_quorum import MetadataQuorum
-from eagleray.actors.roles.role import BrokerContext, Role
+from eagleray.actors.roles.metadata_quorum import MetadataQuorum, MetadataQuorumContext
+from eagleray.actors.roles.role import Role, RoleContext, Supervisor
+from eagleray.actors.storage.disk_guard import DiskGuard
 from eagleray.actors.storage.log_manager import LogManager
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.controller import Controller
@@ -53,6 +54,14 @@ _SNAPSHOT_INTERVAL: Final = 2000
 _Nodes = TypeVar("_Nodes")
 
 
+class ControllerContext(RoleContext, MetadataQuorumContext, Protocol):
+    """What else the controller uses of its node: a voter's disk and peers, and who starts and stops nodes."""
+
+    loop: asyncio.AbstractEventLoop
+    disk_guard: DiskGuard
+    supervisor: Supervisor
+
+
 class ControllerRole(Role):
     """Decides where this node is the controller, and otherwise keeps the metadata log for whichever node is.
 
@@ -70,7 +79,9 @@ class ControllerRole(Role):
     process_role: ClassVar = ProcessRole.CONTROLLER
     rest_ms: ClassVar = 50
 
-    def __init__(self, context: BrokerContext) -> None:
+    context: ControllerContext
+
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._logs = LogManager(context.spec.data_dir, {}, context.disk, on_refused=context.disk_guard.refused)
         self._state_machine: Controller | None = None

@@ -7,8 +7,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
-from eagleray.actors.roles.role import BrokerContext, Role
-from eagleray.actors.storage.coordinator_log import CoordinatorLog
+from eagleray.actors.lanes.peers import Peers
+from eagleray.actors.roles.role import Role, RoleContext
+from eagleray.actors.storage.coordinator_log import CoordinatorLog, CoordinatorLogContext
 from eagleray.broker.log import LogError, LogWriteFailed
 from eagleray.broker.messages import Message
 from eagleray.broker.replication.leader import ReplicationLeader
@@ -31,6 +32,12 @@ class Coordinator(Protocol):
         """When there is something to do though nothing happens."""
 
 
+class CoordinatorContext(RoleContext, CoordinatorLogContext, Protocol):
+    """What else a coordinator uses of its node: what its log does, and other nodes."""
+
+    peers: Peers
+
+
 class CoordinatorRole(Role):
     """Leads the partitions of an internal topic that the metadata gives to its node.
 
@@ -41,7 +48,9 @@ class CoordinatorRole(Role):
 
     rest_ms: ClassVar = 50
 
-    def __init__(self, context: BrokerContext, topic: str, replay: Callable[[Iterable[RecordBatch]], Any]) -> None:
+    context: CoordinatorContext
+
+    def __init__(self, context: CoordinatorContext, topic: str, replay: Callable[[Iterable[RecordBatch]], Any]) -> None:
         super().__init__(context)
         self._topic = CoordinatorLog(context, topic, post=self.post, replay=replay)
 

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 from eagleray.actors.common.settings import config_of
 from eagleray.actors.lanes.messages import WriteGroupMarkers
-from eagleray.actors.roles.coordinator_role import CoordinatorRole
-from eagleray.actors.roles.role import BrokerContext
+from eagleray.actors.roles.coordinator_role import CoordinatorContext, CoordinatorRole
 from eagleray.actors.roles.verification import Verifier
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.groups.consumer.events import TopicsKnown
@@ -36,7 +35,7 @@ class GroupCoordinatorRole(CoordinatorRole):
     process_role: ClassVar = ProcessRole.GROUPS
     _tick: ClassVar = Tick()
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: CoordinatorContext) -> None:
         self._state_machine = GroupCoordinator(
             config_of(GroupConfig, context.spec.settings), lambda: str(uuid.uuid4()), self
         )

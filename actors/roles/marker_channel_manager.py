@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
+from eagleray.actors.common.controller_channel import ControllerChannel
 from eagleray.actors.lanes.messages import MarkersFinished, MarkersRequested, WriteGroupMarkers
-from eagleray.actors.roles.role import BrokerContext, Role
+from eagleray.actors.lanes.peers import Peers
+from eagleray.actors.roles.role import Role, RoleContext
 from eagleray.broker.controller.events import GetMetadata, MetadataAnswered
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.metadata.image import MetadataImage
@@ -20,6 +22,13 @@ from eagleray.broker.transactions.marker_events import NO_LEADER
 from eagleray.broker.transactions.markers import MarkerChannelManager, MarkerConfig
 
 
+class MarkerChannelManagerContext(RoleContext, Protocol):
+    """What else the marker channel manager uses of its node: other nodes."""
+
+    peers: Peers
+    controller: ControllerChannel
+
+
 class MarkerChannelManagerRole(Role):
     """Calls leaders for its state machine.
 
@@ -29,7 +38,9 @@ class MarkerChannelManagerRole(Role):
 
     process_role: ClassVar = ProcessRole.MARKERS
 
-    def __init__(self, context: BrokerContext) -> None:
+    context: MarkerChannelManagerContext
+
+    def __init__(self, context: MarkerChannelManagerContext) -> None:
         super().__init__(context)
         self._state_machine = MarkerChannelManager(MarkerConfig())
         self._askers: dict[tuple[str, int, int, int], int] = {}

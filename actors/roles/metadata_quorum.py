@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from eagleray.actors.common.settings import config_of
+from eagleray.actors.common.spec import NodeSpec
 from eagleray.actors.lanes.messages import RaftMessage
-from eagleray.actors.roles.role import BrokerContext
+from eagleray.actors.lanes.peers import Peers
+from eagleray.actors.storage.data_directory import DataDirectory
+from eagleray.actors.storage.disk import Disk
 from eagleray.actors.storage.log_manager import LogManager
 from eagleray.actors.storage.metadata_log import ELECTION_STATE_FILE, METADATA_PARTITION, SETTINGS
 from eagleray.broker.checked_file import FileDamaged
@@ -40,6 +43,24 @@ class MetadataLost(Exception):
     """The metadata log of the only voter is gone or too short; the text says what to do."""
 
 
+class MetadataQuorumContext(Protocol):
+    """What a voter uses of its node."""
+
+    spec: NodeSpec
+    peers: Peers
+    disk: Disk
+    directory: DataDirectory
+
+    def now_ms(self) -> int:
+        """The time of day."""
+
+    def steady_ms(self) -> int:
+        """The time by a clock that is never set."""
+
+    def chance(self) -> float:
+        """A random number from 0 to 1."""
+
+
 class MetadataQuorum:
     """Keeps this node's copy of the metadata log, and knows whether this node may decide.
 
@@ -48,7 +69,7 @@ class MetadataQuorum:
     ends the process. This node calls `deposed` when it leads no more.
     """
 
-    def __init__(self, context: BrokerContext, logs: LogManager, deposed: Callable[[], None]) -> None:
+    def __init__(self, context: MetadataQuorumContext, logs: LogManager, deposed: Callable[[], None]) -> None:
         self._context = context
         self._deposed = deposed
         self._foreign: set[str] = set()

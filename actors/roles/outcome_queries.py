@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from eagleray.broker.hashing import partition_for_name
 from eagleray.broker.identities import TopicPartition
@@ -17,10 +17,23 @@ from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import build_keyed_batch
 
 if TYPE_CHECKING:
+    from eagleray.actors.lanes.peers import Peers
     from eagleray.actors.roles.resolver_calls import ResolverVerdict
-    from eagleray.actors.roles.role import BrokerContext
+    from eagleray.actors.roles.role import Supervisor
+    from eagleray.broker.metadata.image import MetadataImage
 
 _log = logging.getLogger(__name__)
+
+
+class OutcomeQueryContext(Protocol):
+    """What outcome queries use of their node."""
+
+    image: MetadataImage
+    peers: Peers
+    supervisor: Supervisor
+
+    def now_ms(self) -> int:
+        """The time of day."""
 
 
 class OutcomeQueryCarrier:
@@ -29,7 +42,7 @@ class OutcomeQueryCarrier:
     Keeps no question: one without an answer is asked again by the coordinator, which has it in its log.
     """
 
-    def __init__(self, context: BrokerContext, answered: Callable[[ResolverAnswered], None]) -> None:
+    def __init__(self, context: OutcomeQueryContext, answered: Callable[[ResolverAnswered], None]) -> None:
         self._context = context
         self._answered = answered
 

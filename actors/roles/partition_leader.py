@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from eagleray.actors.roles.role import BrokerContext, Role
-from eagleray.actors.roles.verification import Verifier
+from eagleray.actors.common.spec import NodeSpec
+from eagleray.actors.roles.role import Role, RoleContext
+from eagleray.actors.roles.verification import Verifier, VerifierContext
+from eagleray.actors.storage.disk import Disk
+from eagleray.actors.storage.disk_guard import DiskGuard
+from eagleray.actors.storage.replica_manager import ReplicaManager
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.metadata.nodes import ProcessRole
 from eagleray.broker.partitions.acknowledging import Unacknowledged, acknowledge
@@ -18,6 +22,15 @@ from eagleray.broker.runtime.deadlines import Tick
 from eagleray.broker.runtime.failures import RequestFailed
 
 
+class PartitionLeaderContext(RoleContext, VerifierContext, Protocol):
+    """What else the partition leader uses of its node: the replicas, and the disk below them."""
+
+    spec: NodeSpec
+    replica_manager: ReplicaManager
+    disk: Disk
+    disk_guard: DiskGuard
+
+
 class PartitionLeaderRole(Role):
     """Leads the users' partitions of which its node has the leading replica.
 
@@ -28,7 +41,9 @@ class PartitionLeaderRole(Role):
 
     process_role: ClassVar = ProcessRole.LEADER
 
-    def __init__(self, context: BrokerContext) -> None:
+    context: PartitionLeaderContext
+
+    def __init__(self, context: PartitionLeaderContext) -> None:
         super().__init__(context)
         self._leaders = PartitionLeaders(
             sync=lambda: context.disk.sync(context.spec.data_dir),

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from eagleray.actors.roles.role import Role
+from eagleray.actors.common.controller_channel import ControllerChannel
+from eagleray.actors.roles.role import Role, RoleContext
 from eagleray.broker.controller.events import ProducerIdsReserved, ReserveProducerIds
 from eagleray.broker.metadata.nodes import ProcessRole
 from eagleray.broker.transactions.producer_ids import BLOCK_SIZE, BlockAllocated
 from eagleray.protocol.errors import ErrorCode
+
+
+class ProducerIdAllocatorContext(RoleContext, Protocol):
+    """What else the producer-id allocator uses of its node: the way to the controller."""
+
+    controller: ControllerChannel
 
 
 class ProducerIdAllocatorRole(Role):
@@ -20,6 +27,10 @@ class ProducerIdAllocatorRole(Role):
     """
 
     process_role: ClassVar = ProcessRole.ALLOCATOR
+    context: ProducerIdAllocatorContext
+
+    def __init__(self, context: ProducerIdAllocatorContext) -> None:
+        super().__init__(context)
 
     def handle(self, events: list[Any]) -> None:
         """Have the controller reserve a block for each request."""

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
+from eagleray.actors.common.node_timer import NodeTimer
+from eagleray.actors.lanes.turn import Turn
 from eagleray.actors.roles.resolver_calls import ResolverVerdict
-from eagleray.actors.storage.context import StorageContext
-from eagleray.actors.storage.data_directory import DataDirectory
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
 from eagleray.broker.metadata.image import MetadataImage
@@ -36,17 +36,30 @@ class Supervisor(Protocol):
         """Ask a named actor how a transaction has to end; `then` is called once, on the loop, or never."""
 
 
-class BrokerContext(StorageContext, Protocol):
-    """The node as its roles see it."""
+class RoleContext(Protocol):
+    """The node as every role sees it; what else a role uses, it says in a context of its own, beside its class."""
 
-    supervisor: Supervisor
-    directory: DataDirectory
+    turn: Turn
+    timer: NodeTimer
+    image: MetadataImage
 
-    def chance(self) -> float:
-        """A random number from 0 to 1."""
+    def now_ms(self) -> int:
+        """The time of day."""
+
+    def steady_ms(self) -> int:
+        """The time by a clock that is never set; leases and all other durations go by it."""
+
+    def answer(self, reply: Message) -> None:
+        """Send an answer to the session that asked."""
 
     def peer_host(self, request_id: int) -> str:
         """The address that a question came from; empty where the lane does not know it."""
+
+    def request_failed(self, host: str, request: str, error: BaseException) -> None:
+        """Log that a request of a host has failed by a mistake of ours, which has changed nothing, and count it."""
+
+    def fail(self, error: BaseException) -> None:
+        """End the process: what has happened must not go on. It is started again and recovers from its disk."""
 
 
 class Role(ABC):
@@ -61,7 +74,7 @@ class Role(ABC):
     rest_ms: ClassVar[int] = 0
     """How long after it was called because of the time it is not called so again."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: RoleContext) -> None:
         self.context = context
         self._of_wall_clock = NEVER_MS, NEVER_MS
         self._rested_ms = 0

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 from msgspec.structs import replace
 
 from eagleray.actors.common.settings import config_of
 from eagleray.actors.lanes.messages import MarkersFinished, MarkersRequested
-from eagleray.actors.roles.coordinator_role import CoordinatorRole
-from eagleray.actors.roles.outcome_queries import OutcomeQueryCarrier
-from eagleray.actors.roles.role import BrokerContext
+from eagleray.actors.roles.coordinator_role import CoordinatorContext, CoordinatorRole
+from eagleray.actors.roles.outcome_queries import OutcomeQueryCarrier, OutcomeQueryContext
 from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.nodes import NO_NODE, ProcessRole
 from eagleray.broker.metadata.topic_configs import NO_MAX_HOLD_MS, max_hold_ms
@@ -49,6 +48,10 @@ _RETRY_S: Final = 0.1
 _BEGIN: Final = (InitProducerId, BeginBranched, TakePoolOver)
 
 
+class TransactionCoordinatorContext(CoordinatorContext, OutcomeQueryContext, Protocol):
+    """What else the transaction coordinator uses of its node: what outcome queries do."""
+
+
 class TransactionCoordinatorRole(CoordinatorRole):
     """Coordinates the transactional ids whose partitions of `__transaction_state` the metadata gives to its node.
 
@@ -59,7 +62,7 @@ class TransactionCoordinatorRole(CoordinatorRole):
     process_role: ClassVar = ProcessRole.COORDINATOR
     _tick: ClassVar = Tick()
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: TransactionCoordinatorContext) -> None:
         super().__init__(context, TRANSACTION_STATE, _replay)
         self._state_machine = TransactionCoordinator(
             config_of(CoordinatorConfig, context.spec.settings), self._topic.check_append

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
+from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.roles.coordinators import coordinator_of_transaction
-from eagleray.actors.roles.role import BrokerContext
 from eagleray.broker.identities import NO_EPOCH
 from eagleray.broker.messages import IMPLICIT_VERSION, Message
+from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.partitions.events import (
     AskLastDecision,
     LastDecisionAnswered,
@@ -18,13 +20,20 @@ from eagleray.broker.transactions.events import AddPartitions, LastDecision, Rep
 from eagleray.protocol.errors import ErrorCode
 
 
+class VerifierContext(Protocol):
+    """What a verifier uses of its node."""
+
+    image: MetadataImage
+    peers: Peers
+
+
 class Verifier:
     """Carries out `VerifyTransaction` and `AskLastDecision`.
 
     The answer comes back by `post`, also where the coordinator gave none.
     """
 
-    def __init__(self, context: BrokerContext, post: Callable[[Message], None]) -> None:
+    def __init__(self, context: VerifierContext, post: Callable[[Message], None]) -> None:
         self._context = context
         self._post = post
 

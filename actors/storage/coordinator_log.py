@@ -6,15 +6,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from eagleray.actors.storage.context import StorageContext
-from eagleray.actors.storage.disk import PartitionLocked
+from eagleray.actors.common.spec import NodeSpec
+from eagleray.actors.storage.disk import Disk, PartitionLocked
+from eagleray.actors.storage.disk_guard import DiskGuard
+from eagleray.actors.storage.replica_manager import ReplicaManager
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogDamaged, LogError, PartitionLog
 from eagleray.broker.messages import Message
+from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.replication.events import Replicated
 from eagleray.broker.replication.leader import ReplicationLeader, flush_all
 from eagleray.broker.runtime.coordinator_events import PartitionAssigned, PartitionLoaded, PartitionResigned
@@ -54,6 +57,24 @@ class _Unreplicated(msgspec.Struct, frozen=True):
     outcomes: list[Message]
 
 
+class CoordinatorLogContext(Protocol):
+    """What a coordinator's log uses of its node."""
+
+    spec: NodeSpec
+    loop: asyncio.AbstractEventLoop
+    image: MetadataImage
+    is_registered: bool
+    replica_manager: ReplicaManager
+    disk: Disk
+    disk_guard: DiskGuard
+
+    def steady_ms(self) -> int:
+        """The time by a clock that is never set."""
+
+    def fail(self, error: BaseException) -> None:
+        """End the process."""
+
+
 class CoordinatorLog:
     """What a coordinator has of the topic that its state is kept in.
 
@@ -68,7 +89,7 @@ class CoordinatorLog:
 
     def __init__(
         self,
-        context: StorageContext,
+        context: CoordinatorLogContext,
         name: str,
         *,
         post: Callable[[Any], None],

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from eagleray.actors.storage.context import StorageContext
+from eagleray.actors.common.controller_channel import ControllerChannel
 from eagleray.actors.storage.leading_role import LeadingRole
 from eagleray.actors.storage.replication_batcher import ReplicationBatcher
 from eagleray.broker.controller.replica_events import ChangeIsr, IsrChanged
@@ -29,16 +29,18 @@ class PartitionEffects:
 
     def __init__(
         self,
-        context: StorageContext,
         partitions: Mapping[TopicPartition, Partition],
         batcher: ReplicationBatcher,
+        controller: ControllerChannel,
         *,
+        steady_ms: Callable[[], int],
         failed: Callable[[TopicPartition], None],
         damaged: Callable[[TopicPartition, LogDamaged], None],
     ) -> None:
-        self._context = context
         self._partitions = partitions
         self._batcher = batcher
+        self._controller = controller
+        self._steady_ms = steady_ms
         self._failed = failed
         self._damaged = damaged
         self._roles: dict[str, LeadingRole] = {}
@@ -130,8 +132,8 @@ class PartitionEffects:
                     role.replicated(effect)
 
     def _propose(self, effect: ProposeIsr) -> None:
-        self._context.controller.ask(partial(self._on_judged, effect.partition), ChangeIsr, effect)
+        self._controller.ask(partial(self._on_judged, effect.partition), ChangeIsr, effect)
 
     def _on_judged(self, partition: TopicPartition, reply: IsrChanged | None) -> None:
         if reply is not None:
-            self.tell(partition, lambda leader: leader.isr_answered(reply.answer, self._context.steady_ms()))
+            self.tell(partition, lambda leader: leader.isr_answered(reply.answer, self._steady_ms()))

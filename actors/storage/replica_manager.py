@@ -65,9 +65,14 @@ class ReplicaManager:
             on_refused=context.disk_guard.refused,
         )
         self._replicas: dict[TopicPartition, Partition] = {}
-        self._batcher = ReplicationBatcher(context, self._config.replica_push_max_bytes)
+        self._batcher = ReplicationBatcher(context.peers, self._config.replica_push_max_bytes)
         self._effects = PartitionEffects(
-            context, self._replicas, self._batcher, failed=self.failed, damaged=self.damaged
+            self._replicas,
+            self._batcher,
+            context.controller,
+            steady_ms=context.steady_ms,
+            failed=self.failed,
+            damaged=self.damaged,
         )
         self.carry_out = self._effects.carry_out
         self.leader = self._effects.leader

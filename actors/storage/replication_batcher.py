@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from eagleray.actors.lanes.messages import ReplicationBatch
-from eagleray.actors.storage.context import StorageContext
+from eagleray.actors.lanes.peers import Peers
 from eagleray.broker.replication.events import Push, PushAnswered
 
 
@@ -24,8 +24,8 @@ class ReplicationBatcher:
     was not sent yet. It does not report whether a message arrived: what gets lost is pushed again.
     """
 
-    def __init__(self, context: StorageContext, max_bytes: int) -> None:
-        self._context = context
+    def __init__(self, peers: Peers, max_bytes: int) -> None:
+        self._peers = peers
         self._max_bytes = max_bytes
         self._gathered: dict[int, _Gathered] = {}
 
@@ -41,14 +41,14 @@ class ReplicationBatcher:
         gathered = self._gathered.get(node_id)
         if gathered is None:
             gathered = self._gathered[node_id] = _Gathered()
-            self._context.peers.gather(node_id, partial(self._send, node_id))
+            self._peers.gather(node_id, partial(self._send, node_id))
         return gathered
 
     def _send(self, node_id: int) -> None:
         gathered = self._gathered.pop(node_id)
         answers = tuple(gathered.answers)
         for pushes in _divided(gathered.pushes, self._max_bytes):
-            self._context.peers.ask(node_id, None, ReplicationBatch, pushes, answers)
+            self._peers.ask(node_id, None, ReplicationBatch, pushes, answers)
             answers = ()
 
 

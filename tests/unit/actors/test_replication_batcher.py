@@ -1,7 +1,5 @@
 """What replicas tell those of other nodes: one message a turn for each of them, of a bounded size."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from eagleray.actors.lanes.messages import ReplicationBatch
@@ -21,7 +19,7 @@ def turn():
 
 @pytest.fixture
 def post(turn):
-    return ReplicationBatcher(SimpleNamespace(peers=turn), MAX_BYTES)
+    return ReplicationBatcher(turn, MAX_BYTES)
 
 
 def a_push(number, size_bytes=0, producers=b""):
