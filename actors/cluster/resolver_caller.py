@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import ray
@@ -64,7 +64,7 @@ class ResolverCaller:
         return ResolverVerdict(commit, "it does not know yet" if commit is None else "")
 
 
-def _in_words(value: Any) -> str:  # noqa: ANN401 - whatever an application has returned or raised
+def _in_words(value: object) -> str:
     """Say what a value is, in a few words, even where it cannot say so itself."""
     if isinstance(value, TimeoutError):
         return "it has not answered in time"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import final
+
 from eagleray.broker.limits import Text
 from eagleray.broker.messages import Marker, Message, RequestOf
 from eagleray.broker.partitions.events import MarkersAnswered
@@ -37,6 +39,7 @@ class Malformed(Message, frozen=True, tag="Malformed"):
         return ()
 
 
+@final
 class MarkersRequested(RequestOf["MarkersFinished"], frozen=True, tag="MarkersRequested"):
     """A coordinator's decided transaction, for the marker channel manager; answered when all markers are written."""
 

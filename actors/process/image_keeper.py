@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from eagleray.actors.common.node_timer import NodeTimer
 from eagleray.broker.filesystem import FileSystem
@@ -80,7 +80,7 @@ class ImageKeeper:
     def _on_due(self) -> None:
         self._loop.run_in_executor(self._executor, self._write, self._next()).add_done_callback(self._done)
 
-    def _done(self, future: Any) -> None:  # noqa: ANN401 - a future of asyncio, or of a simulated loop
+    def _done(self, future: asyncio.Future[None]) -> None:
         self._is_waiting = False
         if future.cancelled():
             return

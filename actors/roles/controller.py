@@ -140,7 +140,7 @@ class ControllerRole(Role):
 
     # What happens
 
-    def handle(self, events: list[Any]) -> None:
+    def handle(self, events: list[Request | RaftMessage]) -> None:
         """Let the quorum and the state machine take what happened, until nothing follows from it any more."""
         requests: list[Request] = []
         for event in events:

@@ -50,7 +50,9 @@ class CoordinatorRole(Role):
 
     context: CoordinatorContext
 
-    def __init__(self, context: CoordinatorContext, topic: str, replay: Callable[[Iterable[RecordBatch]], Any]) -> None:
+    def __init__(
+        self, context: CoordinatorContext, topic: str, replay: Callable[[Iterable[RecordBatch]], object]
+    ) -> None:
         super().__init__(context)
         self._topic = CoordinatorLog(context, topic, post=self.post, replay=replay)
 
@@ -65,14 +67,14 @@ class CoordinatorRole(Role):
     def _write(self, leader: ReplicationLeader, append: AppendRecords, now_ms: int) -> bool:
         """Append records, and say whether the log has taken all of them. Raises LogWriteFailed."""
 
-    def handle(self, events: list[Any]) -> None:
+    def handle(self, events: list[Message]) -> None:
         """Let the state machine take what happened, until nothing follows from it any more."""
         events = self._admit(events)
         now_ms = self.context.now_ms()
         while events:
             events = self._take_turn(events, now_ms)
 
-    def _admit(self, events: list[Any]) -> list[Any]:
+    def _admit(self, events: list[Message]) -> list[Message]:
         """Give what the state machine may take now."""
         return self._topic.admit(events)
 
@@ -87,7 +89,7 @@ class CoordinatorRole(Role):
     def _reload(self, effect: ReloadPartition) -> None:
         self._topic.load_again(effect.log_partition, effect.coordinator_epoch)
 
-    def _take_turn(self, events: list[Any], now_ms: int) -> list[Any]:
+    def _take_turn(self, events: list[Message], now_ms: int) -> list[Message]:
         """Carry out what the state machine wants, and append; return what it has to know of that by now."""
         find, answer = self._performers.get, self.context.answer
         appends: list[AppendRecords] = []
@@ -102,9 +104,9 @@ class CoordinatorRole(Role):
 
     # The log
 
-    def _append_all(self, appends: list[AppendRecords], now_ms: int) -> list[Any]:
+    def _append_all(self, appends: list[AppendRecords], now_ms: int) -> list[Message]:
         """Append the records of each partition; what failed comes first in what is returned."""
-        failed: list[Any] = []
+        failed: list[Message] = []
         committed: dict[int, list[Message]] = {}
         for append in appends:
             number, epoch = append.log_partition, append.coordinator_epoch

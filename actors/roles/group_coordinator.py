@@ -16,6 +16,7 @@ from eagleray.broker.groups.coordinator import GroupCoordinator
 from eagleray.broker.groups.events import OffsetsOfTopicDeleted
 from eagleray.broker.groups.log_writer import append_entries
 from eagleray.broker.log.producer_state import ProducerState
+from eagleray.broker.messages import Message
 from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.nodes import ProcessRole
 from eagleray.broker.metadata.topics import CONSUMER_OFFSETS
@@ -48,10 +49,10 @@ class GroupCoordinatorRole(CoordinatorRole):
         }
         self._topics: dict[str, tuple[bytes, int]] = {}
 
-    def _admit(self, events: list[Any]) -> list[Any]:
+    def _admit(self, events: list[Message]) -> list[Message]:
         return [each for event in super()._admit(events) for each in self._as_events(event)]
 
-    def _as_events(self, event: Any) -> Iterator[Any]:  # noqa: ANN401 - an event, or a message that stands for one
+    def _as_events(self, event: Message) -> Iterator[Message]:
         if type(event) is WriteGroupMarkers:
             yield WriteMarkers(event.request_id, event.markers)
             return

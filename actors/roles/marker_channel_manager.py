@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from eagleray.actors.common.controller_channel import ControllerChannel
 from eagleray.actors.lanes.messages import MarkersFinished, MarkersRequested, WriteGroupMarkers
@@ -45,7 +45,7 @@ class MarkerChannelManagerRole(Role):
         self._state_machine = MarkerChannelManager(MarkerConfig())
         self._askers: dict[tuple[str, int, int, int], int] = {}
 
-    def handle(self, events: list[Any]) -> None:
+    def handle(self, events: list[MarkersRequested | marker_events.MarkerEvent]) -> None:
         """Let the state machine take what happened, and carry out what it wants."""
         now_ms = self.context.now_ms()
         for event in events:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from eagleray.actors.common.controller_channel import ControllerChannel
 from eagleray.actors.roles.role import Role, RoleContext
 from eagleray.broker.controller.events import ProducerIdsReserved, ReserveProducerIds
 from eagleray.broker.metadata.nodes import ProcessRole
-from eagleray.broker.transactions.producer_ids import BLOCK_SIZE, BlockAllocated
+from eagleray.broker.transactions.producer_ids import BLOCK_SIZE, AllocateBlock, BlockAllocated
 from eagleray.protocol.errors import ErrorCode
 
 
@@ -32,7 +32,7 @@ class ProducerIdAllocatorRole(Role):
     def __init__(self, context: ProducerIdAllocatorContext) -> None:
         super().__init__(context)
 
-    def handle(self, events: list[Any]) -> None:
+    def handle(self, events: list[AllocateBlock]) -> None:
         """Have the controller reserve a block for each request."""
         for event in events:
             self.context.controller.ask(partial(self._answer, event.request_id), ReserveProducerIds, BLOCK_SIZE)

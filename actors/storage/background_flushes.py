@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from eagleray.broker.filesystem import FlushFailed
 from eagleray.broker.identities import TopicPartition
@@ -12,6 +12,8 @@ from eagleray.broker.log import LogError, PartitionLog
 from eagleray.broker.log.flushing import BackgroundFlush
 
 if TYPE_CHECKING:
+    import asyncio
+
     from eagleray.actors.storage.context import StorageContext
     from eagleray.actors.storage.replica_manager import ReplicaManager
 
@@ -25,6 +27,9 @@ class Flushing(NamedTuple):
     partition: TopicPartition
     log: PartitionLog
     flush: BackgroundFlush
+
+
+_Flushed: TypeAlias = tuple[Flushing, FlushFailed | None]
 
 
 class BackgroundFlushes:
@@ -53,7 +58,7 @@ class BackgroundFlushes:
             self.since_ms = self._context.steady_ms()
             self._context.loop.run_in_executor(self._executor, _run_all, begun).add_done_callback(self._done)
 
-    def _done(self, future: Any) -> None:  # noqa: ANN401 - a future of asyncio, or of a simulated loop
+    def _done(self, future: asyncio.Future[list[_Flushed]]) -> None:
         self.since_ms = None
         if future.cancelled():
             return
@@ -70,5 +75,5 @@ class BackgroundFlushes:
         return self.since_ms is not None
 
 
-def _run_all(begun: list[Flushing]) -> list[tuple[Flushing, FlushFailed | None]]:
+def _run_all(begun: list[Flushing]) -> list[_Flushed]:
     return [(each, each.flush.run()) for each in begun]

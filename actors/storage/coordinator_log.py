@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
@@ -36,18 +36,18 @@ _LOOK_MS: Final = 50
 _NOT_NOW: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-class _Begun(msgspec.Struct, frozen=True):
+class _Begun(Message, frozen=True):
     """What the state machine is to know of a partition that is led here, as long as that is so at this epoch."""
 
     number: int
     epoch: int
-    event: Any
+    event: PartitionAssigned | PartitionLoaded
 
 
-class _Ended(msgspec.Struct, frozen=True):
+class _Ended(Message, frozen=True):
     """What the state machine is to know of a partition that is led here no longer."""
 
-    event: Any
+    event: PartitionResigned
 
 
 class _Unreplicated(msgspec.Struct, frozen=True):
@@ -92,8 +92,8 @@ class CoordinatorLog:
         context: CoordinatorLogContext,
         name: str,
         *,
-        post: Callable[[Any], None],
-        replay: Callable[[Iterable[RecordBatch]], Any],
+        post: Callable[[Message], None],
+        replay: Callable[[Iterable[RecordBatch]], object],
     ) -> None:
         self._context = context
         self._name = name
@@ -106,7 +106,7 @@ class CoordinatorLog:
         self._steady_ms = 0
         """Since when the turn at hand is at hand."""
         self._is_replicated = False
-        self._held: list[Any] = []
+        self._held: list[Message] = []
         self._look_again_ms: int | None = None
         self._changes_posted = 0
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"load-{name}")
@@ -188,7 +188,7 @@ class CoordinatorLog:
             self._tell(_Begun(number, epoch, PartitionLoaded(number, epoch, state)))
         return True
 
-    async def _read(self, partition: TopicPartition, leader: ReplicationLeader) -> Any:  # noqa: ANN401 - what `replay` gives
+    async def _read(self, partition: TopicPartition, leader: ReplicationLeader) -> object:
         loading = self._context.replica_manager.loading
         loading.add(partition)
         try:
@@ -197,7 +197,7 @@ class CoordinatorLog:
         finally:
             loading.discard(partition)
 
-    def _start(self, coroutine: Any) -> None:  # noqa: ANN401 - a coroutine
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self._context.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -231,7 +231,7 @@ class CoordinatorLog:
 
     # Writing
 
-    def admit(self, events: list[Any]) -> list[Any]:
+    def admit(self, events: list[Message]) -> list[Message]:
         """Begin a turn: give what the state machine may take now; the rest waits until it is known again who leads."""
         self._steady_ms = self._context.steady_ms()
         if self._is_replicated and not self._context.replica_manager.lease.holds(self._steady_ms):
@@ -248,9 +248,10 @@ class CoordinatorLog:
         """When to look whether the lease holds again, where something waits for that; None where nothing does."""
         return self._look_again_ms
 
-    def _in_order(self, events: list[Any]) -> list[Any]:
+    def _in_order(self, events: list[Message]) -> list[Message]:
         """Put before everything else what is led here no longer, and leave out what was given and lost meanwhile."""
-        endings, others = [], []
+        endings: list[Message] = []
+        others: list[Message] = []
         for event in events:
             if type(event) is _Ended:
                 endings.append(event.event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eagleray.actors.storage.disk import PartitionLocked
 from eagleray.actors.storage.log_opening import LogOpening
@@ -13,6 +13,8 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogDamaged, LogError, PartitionLog
 
 if TYPE_CHECKING:
+    import asyncio
+
     from eagleray.actors.storage.context import StorageContext
     from eagleray.actors.storage.replica_manager import ReplicaManager
 
@@ -44,7 +46,7 @@ class OfflineRetries:
             future = self._context.loop.run_in_executor(self._executor, opening.run)
             future.add_done_callback(partial(self._done, opening))
 
-    def _done(self, opening: LogOpening, future: Any) -> None:  # noqa: ANN401 - a future of asyncio, or of a test's loop
+    def _done(self, opening: LogOpening, future: asyncio.Future[PartitionLog]) -> None:
         self._offline.being_opened.discard(opening.partition)
         if not future.cancelled():
             error = future.exception()

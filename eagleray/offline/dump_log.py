@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -189,7 +189,7 @@ def as_json(content: object) -> str:
     return msgspec.json.encode(_readable(content)).decode()
 
 
-def _readable(content: Any) -> Any:  # noqa: ANN401 - whatever a file of ours may hold
+def _readable(content: object) -> object:
     if isinstance(content, msgspec.Struct):
         tag = {} if content.__struct_config__.tag is None else {"type": content.__struct_config__.tag}
         return tag | {name: _readable(getattr(content, name)) for name in content.__struct_fields__}

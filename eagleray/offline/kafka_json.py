@@ -87,7 +87,7 @@ def _as_json(struct: WireStruct, version: int) -> dict[str, Any]:
     }
 
 
-def _value(field: FieldSchema, value: Any, version: int) -> Any:  # noqa: ANN401 - what the wire may hold
+def _value(field: FieldSchema, value: object, version: int) -> object:
     if isinstance(value, tuple | list):
         return [_value(field, each, version) for each in value]
     if isinstance(value, WireStruct):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from eagleray.actors.common.spec import NodeSpec
 from eagleray.actors.process.node import Node
@@ -16,7 +16,7 @@ from eagleray.broker.transactions.resolver_events import AskResolver
 class NoActors:
     """A supervisor without Ray: the cluster alone starts and stops nodes."""
 
-    def actor_of(self, node_id: int) -> Any:  # noqa: ANN401 - an actor's handle
+    def actor_of(self, node_id: int) -> NoReturn:
         """Say that there is no actor."""
         raise LookupError(node_id)
 
