@@ -32,6 +32,27 @@ Limits of connections are for Kafka's clients, and for peers of the direct lane 
 cluster: nodes and handles have shown it, and are exempt. A bound of 2147483647 is none: as in Kafka, a person who knows
 how many clients there are sets it.
 
+## Memory
+
+What a node keeps in memory for Kafka's clients is bounded so:
+
+| what | at most |
+| --- | --- |
+| requests in flight | twice `queued.max.request.bytes`, and what each connection receives at once |
+| parts of requests | half of `queued.max.request.bytes` |
+| responses | `queued.max.response.bytes`, and three times the records that a turn reads (below) |
+| fetch sessions | `max.incremental.fetch.session.cache.bytes` |
+| fetches that wait | `max.delayed.fetches`, of some kilobytes each |
+| connections | `max.connections`, of some 5 kB each while they are idle; else the descriptors of the process (below) |
+| producers of partitions | `max.producer.ids` for each |
+| transactional ids | `max.transactional.ids.per.partition` for each partition |
+| groups | `max.groups.per.partition` for each partition |
+| their members and offsets | `max.members.per.partition` and `max.offsets.per.partition` for each partition |
+| metadata | `max.topics.per.cluster` and `max.partitions.per.cluster` |
+
+Requests in flight are counted by their bytes on the wire; decoded, they may take several times as much.
+`tests/nodes/test_bursts.py` measures bursts of strangers against such bounds.
+
 This page is written by `scripts/limit_tables.py` from the code.
 """
 

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import ray
 
 from eagleray.actors.cluster.machines import keep_copies
+from eagleray.actors.common.settings import config_of
+from eagleray.actors.common.storage_config import StorageConfig
 from eagleray.actors.process.broker_logs import log_all, open_log
+from eagleray.actors.process.loop_watch import LoopWatch
 from eagleray.actors.process.memory import collect_garbage_rarely, keep_freed_memory
 from eagleray.actors.process.node import Node
 from eagleray.actors.process.open_files import raise_limit
@@ -38,6 +41,8 @@ class NodeActor:
         spec = cluster.node(planned)
         log_all(open_log(spec.data_dir, spec.node_id))
         raise_limit()
+        storage = config_of(StorageConfig, spec.settings)
+        LoopWatch(f"node {spec.node_id}", storage.storage_flush_timeout_ms).start()
         os.makedirs(cluster.data_dir, exist_ok=True)
         keep_copies(cluster.data_dir, cluster.machines, cluster.token)
         collect_garbage_rarely()

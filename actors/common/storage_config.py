@@ -53,7 +53,8 @@ class StorageConfig(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Setting(
             "When a flush in the background has taken so long, the disk counts as stuck, and the node refuses what "
-            "clients write until the flush returns.",
+            "clients write until the flush returns. When any other call of the disk has taken so long, during which a "
+            "node can do nothing else, the process of the node ends itself, and is started again.",
             least=1,
             most=INT64_MAX,
             kafka=NOT_IN_KAFKA,

@@ -93,6 +93,17 @@ def has_hung_up(stranger):
     return True
 
 
+def read_frames(stranger, count):
+    """Read so many responses, and return how many bytes they have."""
+    total = 0
+    with stranger.makefile("rb") as responses:
+        for _ in range(count):
+            size_bytes = int.from_bytes(responses.read(4))
+            assert len(responses.read(size_bytes)) == size_bytes
+            total += size_bytes
+    return total
+
+
 def fetch(topic, offset, max_wait_ms=0):
     partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=50 * MB)
     request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(FetchTopic(topic, partitions=(partition,)),))
@@ -139,10 +150,14 @@ def test_requests_that_never_become_whole_cost_no_more_than_they_may(node, hones
 
 def test_metadata_of_many_topics_costs_no_more_than_it_may(node, honest):
     with burst(node, honest, RESPONSE_BYTES + REQUEST_BYTES + OVERHEAD_BYTES) as connections:
+        strangers = []
         for number in range(10):
             names = tuple(MetadataRequestTopic(name=f"none-{number}-{each}") for each in range(1_000))
             request = encode_request(MetadataRequest(names, allow_auto_topic_creation=True), 12, 1, "stranger")
-            say(connect(node, connections), request * 10)
+            strangers.append(connect(node, connections))
+            say(strangers[-1], request * 10)
+        for stranger in strangers:
+            assert read_frames(stranger, 10) > 10 * 1_000 * len("none-0-0")
 
 
 def test_consumers_that_never_read_are_closed(node, honest, topics):

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import resource
+import secrets
 import select
 import subprocess
 import sys
@@ -17,13 +18,19 @@ from types import SimpleNamespace
 
 import confluent_kafka.admin
 
+from eagleray.actors.common.settings import config_of
+from eagleray.actors.common.storage_config import StorageConfig
+from eagleray.actors.process.loop_watch import LoopWatch
 from eagleray.actors.process.memory import collect_garbage_rarely, keep_freed_memory
 from eagleray.actors.process.node import Node
 from eagleray.actors.process.open_files import raise_limit
+from eagleray.actors.storage.data_directory import format_directory
+from eagleray.broker.metadata.nodes import NodeRegistration
 from eagleray.testing import COLOCATED, LocalCluster, LocalNode
 
 DEADLINE_S = 300
-ONE_NODE = {0: COLOCATED[0]}
+CONTROLLER = 0
+ONE_NODE = {CONTROLLER: COLOCATED[0]}
 
 # The test's side
 
@@ -31,8 +38,12 @@ ONE_NODE = {0: COLOCATED[0]}
 class NodeProcess:
     """A node process, seen from the test; `log` is what it has written to its error output."""
 
-    def __init__(self, data_dir, settings=None, *, files=None, log):
-        options = {"data_dir": str(data_dir), "settings": settings or {}, "files": files}
+    def __init__(
+        self, data_dir, settings=None, *, files=None, log, layout=ONE_NODE, node_id=CONTROLLER, controller=None
+    ):
+        self.token = secrets.token_hex(32) if controller is None else controller.token
+        options = {"data_dir": str(data_dir), "settings": settings or {}, "files": files, "token": self.token}
+        options |= {"layout": layout, "node_id": node_id, "controller_port": controller and controller.port}
         command = [sys.executable, "-m", "tests.support.node_process", json.dumps(options)]
         self._log_path = log
         with open(log, "ab") as errors:
@@ -40,9 +51,12 @@ class NodeProcess:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
             )
         self.pid = self._process.pid
-        assert select.select([self._process.stdout], [], [], DEADLINE_S)[0], self.log
-        said = self._process.stdout.readline().strip()
-        assert said, self.log
+        said = ""
+        if select.select([self._process.stdout], [], [], DEADLINE_S)[0]:
+            said = self._process.stdout.readline().strip()
+        if not said:
+            self.stop()
+            raise AssertionError(self.log)
         self.port = int(said)
         self.address = ("127.0.0.1", self.port)
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
@@ -126,23 +140,50 @@ class EndingNode(LocalNode):
 
 
 class OneProcess(LocalCluster):
-    """A cluster of the one node of this process."""
+    """One node of a cluster whose nodes have a process each."""
 
     def _make_node(self, spec):
         return EndingNode(spec, self.failures)
 
+    async def start(self, node_id, controller_port):
+        """Start a node: the controller, or one that knows where the controller listens."""
+        self.peers = self._make_peers()
+        spec = self._spec_of(node_id)
+        if node_id == CONTROLLER:
+            format_directory(self._disk, spec.data_dir, node_id)
+        node = self._make_node(spec)
+        if node_id != CONTROLLER:
+            known = NodeRegistration(CONTROLLER, 1, "127.0.0.1", controller_port, self.layout[CONTROLLER])
+            node.peers.learn({CONTROLLER: known})
+        await node.start()
+        self.nodes[node_id] = node
+        self.peers.learn({node_id: node.registration})
+        if node_id == CONTROLLER:
+            await self.plan()
+        await self.until_registered()
+        return node
+
 
 async def run(options):
+    settings = options["settings"]
     if options["files"] is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (options["files"], options["files"]))
     raise_limit()
     collect_garbage_rarely()
     keep_freed_memory()
-    async with OneProcess(options["data_dir"], ONE_NODE, options["settings"]) as nodes:
-        print(nodes.nodes[0].port, flush=True)
-        ended = asyncio.Event()
-        asyncio.get_running_loop().add_reader(sys.stdin, ended.set)
-        await ended.wait()
+    storage = config_of(StorageConfig, settings)
+    watch = LoopWatch(f"node {options['node_id']}", storage.storage_flush_timeout_ms)
+    watch.start()
+    layout = {int(node_id): tuple(roles) for node_id, roles in options["layout"].items()}
+    cluster = OneProcess(options["data_dir"], layout, settings)
+    cluster.token = bytes.fromhex(options["token"])
+    node = await cluster.start(options["node_id"], options["controller_port"])
+    print(node.port, flush=True)
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin, ended.set)
+    await ended.wait()
+    await cluster.__aexit__()
+    watch.stop()
 
 
 if __name__ == "__main__":
