@@ -132,16 +132,18 @@ class LogManager(LogDirectories):
         surroundings: Surroundings,
         deleted: Container[bytes] = (),
     ) -> LogOpening:
-        """Lock a partition's directory, and make it one of this topic; what is left to do may be done off the loop."""
-        lock = self.lock(str(partition))
-        try:
-            directory = self.directory_of(partition)
-            self.claim(directory, topic_id, deleted)
-        except BaseException:
-            lock.release()
-            raise
-        known = msgspec.structs.replace(surroundings, topic_id=topic_id, partition=partition.partition)
-        return LogOpening(partition, self._disk, directory, self.config_of(settings), known, now_ms, lock)
+        """Lock a partition's directory; what is left to do may be done off the loop. Raises PartitionLocked."""
+        config, directory = self.config_of(settings), self.directory_of(partition)
+        return LogOpening(
+            partition,
+            self._disk,
+            directory,
+            config,
+            msgspec.structs.replace(surroundings, topic_id=topic_id, partition=partition.partition),
+            claim=partial(self.claim, directory, topic_id, deleted),
+            now_ms=now_ms,
+            lock=self.lock(str(partition)),
+        )
 
     def adopt(self, opening: LogOpening, log: PartitionLog) -> PartitionLog:
         """Take a log that was opened, and look after it."""
