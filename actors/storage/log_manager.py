@@ -39,6 +39,9 @@ FLUSHED_TOGETHER_MS: Final = 1_000
 SCRUB_INTERVAL_MS: Final = 24 * 60 * 60 * 1000
 """How often the closed or flushed part of each log is read, to find what its disk has changed by itself."""
 
+REMOVED_AT_ONCE: Final = 8
+"""So many segments are removed in a step: each takes about six removals of files, some milliseconds on a busy disk."""
+
 STEP_BYTES: Final = 64 * 1024
 """A few milliseconds of work: between two steps the node serves requests."""
 
@@ -317,7 +320,10 @@ class LogManager(LogDirectories):
         if not log.is_online:
             return
         try:
-            log.apply_retention(now_ms)
+            if log.apply_retention(now_ms, most_segments=REMOVED_AT_ONCE):
+                # There may be more, and what was removed is written down.
+                self._upkeep.set(partition, AT_ONCE_MS)
+                return
             log.write_checkpoint()
             compaction = log.compaction(now_ms)
         except (LogWriteFailed, LogOffline) as error:

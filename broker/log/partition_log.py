@@ -32,6 +32,7 @@ from eagleray.broker.messages import Marker
 from eagleray.protocol.records import DEFAULT_MAX_DECOMPRESSED_BYTES, RecordBatch
 
 _NEVER: Final = 2**63
+_ALL: Final = 2**63
 
 _Added = ParamSpec("_Added")
 _Results: TypeAlias = list[Appended | Rejection]
@@ -278,11 +279,14 @@ class PartitionLog(DurableLog):
 
     # Housekeeping
 
-    def apply_retention(self, now_ms: int) -> int:
-        """Remove whole segments that are too old or too many, and expire idle producers; return the bytes freed."""
+    def apply_retention(self, now_ms: int, *, most_segments: int = _ALL) -> int:
+        """Remove whole segments that are too old or too many, and expire idle producers; return the bytes freed.
+
+        Of more than `most_segments` the oldest go; the caller comes again for the others.
+        """
         self._availability.require()
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
-        count = retention.count_expired(self, now_ms)
+        count = min(retention.count_expired(self, now_ms), most_segments)
         if count == len(self.segments) and not self._try_to_roll(now_ms):
             # The others make room for another segment; this one goes next time.
             count -= 1
@@ -335,7 +339,7 @@ class PartitionLog(DurableLog):
             raise CompactionFailed(f"{self._directory}: a compacted segment was not swapped in: {error}") from error
         self.segments[first:following] = [compacted]
         for segment in replaced:
-            segment.close()
+            segment.discard()
         return compacted
 
     def finish_compaction(self, up_to_offset: int) -> None:

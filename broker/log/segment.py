@@ -306,10 +306,16 @@ class Segment:
         self._file.close()
 
     def remove(self) -> None:
-        """Close the segment and remove its files, the log first: opening removes an index without a log."""
-        self.close()
-        self._file_system.remove(self._path(names.LOG_SUFFIX))
-        self.remove_index_files()
+        """Remove the segment's files, the log first, and close it: opening removes an index without a log."""
+        try:
+            self._file_system.remove(self._path(names.LOG_SUFFIX))
+            self.remove_index_files()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Give the file back, which has no name any more."""
+        self._file_system.discard(self._file)
 
     def remove_noting(self, next_offset: int) -> None:
         """Close the segment and remove its files, but for an empty one that says that all below an offset is deleted.
