@@ -95,6 +95,9 @@ class FileSystem(Protocol):
     def remove(self, path: str) -> None:
         """Remove a file; one that is missing already is no error."""
 
+    def discard(self, file: File) -> None:
+        """Close a file whose names are removed; the room that it takes may be given back a little later."""
+
     def flush_directory(self, path: str) -> None:
         """Return once created, renamed and removed names in `path` are on stable storage."""
 
@@ -185,6 +188,9 @@ class LocalFileSystem:
     def remove(self, path: str) -> None:
         if os.path.lexists(path):
             os.remove(path)
+
+    def discard(self, file: File) -> None:
+        file.close()
 
     def flush_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -377,6 +377,7 @@ class Node:
         self.sessions.end_all()
         self.listener.abort()
         self.peers.close()
+        self.replica_manager.stop()
         self.disk.release_locks()
 
     def describe(self) -> dict[str, Any]:

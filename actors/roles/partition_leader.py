@@ -50,6 +50,7 @@ class PartitionLeaderRole(Role):
             offline=context.replica_manager.offline,
             newest_coordinator_epoch=lambda: newest_coordinator_epoch(context.image),
             disk=context.disk_guard.watch,
+            on_asked_for=context.replica_manager.opening.asked_for,
         )
         self._verifier = Verifier(context, self.post)
         context.replica_manager.serve(self)

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from eagleray.actors.common.spec import NodeSpec
-from eagleray.actors.storage.disk import Disk, PartitionLocked
+from eagleray.actors.storage.disk import Disk
 from eagleray.actors.storage.disk_guard import DiskGuard
 from eagleray.actors.storage.replica_manager import ReplicaManager
 from eagleray.broker.identities import TopicPartition
@@ -80,11 +81,12 @@ class CoordinatorLog:
 
     Owns: at which epochs this node leads partitions of the topic; the logs are those of the node's replicas, at whose
     leaders outcomes wait until what they tell of is replicated. A log is made when something is first written to it. A
-    partition is loaded off the loop, once all that it holds is replicated, so that clients are told meanwhile that it
-    loads. The state machine is told by `post`, of which `admit` gives it what is due, when a partition is assigned,
-    loaded and resigned. While the lease does not hold, nothing reaches the state machine: another node may lead by now,
-    and have answered. When it holds again, the state machine first hears which partitions it lost, then takes what
-    clients asked meanwhile. It never hears of a partition that was assigned and lost in between.
+    partition is opened and loaded off the loop, once all that it holds is replicated, so that clients are told
+    meanwhile that it loads. The state machine is told by `post`, of which `admit` gives it what is due, when a
+    partition is assigned, loaded and resigned. While the lease does not hold, nothing reaches the state machine:
+    another node may lead by now, and have answered. When it holds again, the state machine first hears which partitions
+    it lost, then takes what clients asked meanwhile. It never hears of a partition that was assigned and lost in
+    between.
     """
 
     def __init__(
@@ -101,6 +103,8 @@ class CoordinatorLog:
         self._replay = replay
         self._epochs: dict[int, int] = {}
         self._ended_epochs: dict[int, int] = {}
+        self._led: dict[int, asyncio.Event] = {}
+        """Of partitions that are to be loaded as soon as they are led."""
         self.writable: dict[int, ReplicationLeader] = {}
         """The partitions that `check_append` has found can be appended to, until the next `commit`."""
         self._steady_ms = 0
@@ -146,16 +150,25 @@ class CoordinatorLog:
             try:
                 if await self._load_once(number, epoch):
                     return
+                await self._until_led(number)
             except LogDamaged as error:
                 self._context.replica_manager.damaged(self._partition(number), error)
                 await asyncio.sleep(_DAMAGED_S)
-            except (PartitionLocked, LogError, OSError) as error:
+            except (LogError, OSError) as error:
                 _log.warning("%s-%s cannot be loaded yet: %s", self._name, number, error)
+                await asyncio.sleep(_RETRY_S)
             except Exception as error:  # noqa: BLE001 - a log that cannot be understood is not to be written to
                 # Where another leads by now, it may have cut off what was being read.
                 if self._epochs.get(number) == epoch:
                     self._context.fail(error)
-            await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _until_led(self, number: int) -> None:
+        """Wait until a partition is led, or it is to be looked again what has become of it."""
+        led = self._led[number] = asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RETRY_S):
+                await led.wait()
 
     def load_again(self, number: int, epoch: int) -> None:
         """Load a partition again, whose state was thrown away, once all that its log holds is replicated."""
@@ -204,8 +217,11 @@ class CoordinatorLog:
 
     # What the replicas tell
 
-    def led(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
-        """Nothing to do: what is led at which epoch is known from the metadata, and loaded."""
+    def led(self, partition: TopicPartition, leader: ReplicationLeader) -> None:  # noqa: ARG002 - there is one
+        """Load a partition whose log had to be opened first; at which epoch it is led is known from the metadata."""
+        led = self._led.pop(partition.partition, None)
+        if led is not None:
+            led.set()
 
     def resigned(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
         """Give up a partition that another node is about to lead."""
@@ -267,8 +283,8 @@ class CoordinatorLog:
         if self._context.disk_guard.watch.refusal:
             return _NOT_NOW
         replicas, partition = self._context.replica_manager, self._partition(number)
-        leader = replicas.lead_if_possible(partition)
-        if leader is None and partition in replicas.offline:
+        leader = replicas.lead(partition)
+        if leader is None and (partition in replicas.offline or partition in replicas.opening):
             return _NOT_NOW
         if leader is None or leader.leader_epoch != epoch:
             return ErrorCode.NOT_COORDINATOR

@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Protocol
 from weakref import WeakSet
 
-from eagleray.broker.filesystem import FileSystem, LocalFileSystem, sync_file_system
+from eagleray.broker.filesystem import File, FileSystem, LocalFileSystem, sync_file_system
 from eagleray.broker.runtime.disk_watch import DiskSpace
 
 
@@ -60,6 +62,9 @@ class Disk(FileSystem, Protocol):
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all that is in it, as far as that can be done."""
 
+    def begin_to_remove_tree(self, path: str) -> None:
+        """Remove a directory as `remove_tree` does, soon: it may be large."""
+
     def move_tree(self, source: str, target: str) -> None:
         """Give a directory another path, with all that is in it; it is on stable storage when this returns."""
 
@@ -78,6 +83,14 @@ class LocalDisk(LocalFileSystem):
 
     def __init__(self) -> None:
         self._locks: WeakSet[DirectoryLock] = WeakSet()
+
+    @cached_property
+    def _remover(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, thread_name_prefix="remove-files")
+
+    def discard(self, file: File) -> None:
+        """Close a file in a thread: with the last handle of a large one its room is given back, which takes a while."""
+        self._remover.submit(file.close)
 
     def lock(self, path: str) -> Lock:
         """Have the operating system lock a file."""
@@ -98,6 +111,10 @@ class LocalDisk(LocalFileSystem):
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all that is in it."""
         shutil.rmtree(path, ignore_errors=True)
+
+    def begin_to_remove_tree(self, path: str) -> None:
+        """Remove a directory in a thread."""
+        self._remover.submit(shutil.rmtree, path, ignore_errors=True)
 
     def move_tree(self, source: str, target: str) -> None:
         """Rename a directory."""

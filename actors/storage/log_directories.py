@@ -167,9 +167,9 @@ class LogDirectories:
         return target
 
     def purge(self, name: str) -> None:
-        """Remove the files of a directory that was put aside."""
+        """Remove the files of a directory that was put aside; they may be many, so that it may take a while."""
         assert name.endswith(DELETE_SUFFIX), f"{name} was not put aside"
-        self._disk.remove_tree(f"{self._data_dir}/logs/{name}")
+        self._disk.begin_to_remove_tree(f"{self._data_dir}/logs/{name}")
 
     def try_to_set_aside(self, name: str) -> bool:
         """Put a directory aside, if its disk lets that happen now."""

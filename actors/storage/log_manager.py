@@ -39,6 +39,9 @@ FLUSHED_TOGETHER_MS: Final = 1_000
 SCRUB_INTERVAL_MS: Final = 24 * 60 * 60 * 1000
 """How often the closed or flushed part of each log is read, to find what its disk has changed by itself."""
 
+REMOVED_AT_ONCE: Final = 8
+"""So many segments are removed in a step: each takes about six removals of files, some milliseconds on a busy disk."""
+
 STEP_BYTES: Final = 64 * 1024
 """A few milliseconds of work: between two steps the node serves requests."""
 
@@ -132,16 +135,18 @@ class LogManager(LogDirectories):
         surroundings: Surroundings,
         deleted: Container[bytes] = (),
     ) -> LogOpening:
-        """Lock a partition's directory, and make it one of this topic; what is left to do may be done off the loop."""
-        lock = self.lock(str(partition))
-        try:
-            directory = self.directory_of(partition)
-            self.claim(directory, topic_id, deleted)
-        except BaseException:
-            lock.release()
-            raise
-        known = msgspec.structs.replace(surroundings, topic_id=topic_id, partition=partition.partition)
-        return LogOpening(partition, self._disk, directory, self.config_of(settings), known, now_ms, lock)
+        """Lock a partition's directory; what is left to do may be done off the loop. Raises PartitionLocked."""
+        config, directory = self.config_of(settings), self.directory_of(partition)
+        return LogOpening(
+            partition,
+            self._disk,
+            directory,
+            config,
+            msgspec.structs.replace(surroundings, topic_id=topic_id, partition=partition.partition),
+            claim=partial(self.claim, directory, topic_id, deleted),
+            now_ms=now_ms,
+            lock=self.lock(str(partition)),
+        )
 
     def adopt(self, opening: LogOpening, log: PartitionLog) -> PartitionLog:
         """Take a log that was opened, and look after it."""
@@ -315,7 +320,10 @@ class LogManager(LogDirectories):
         if not log.is_online:
             return
         try:
-            log.apply_retention(now_ms)
+            if log.apply_retention(now_ms, most_segments=REMOVED_AT_ONCE):
+                # There may be more, and what was removed is written down.
+                self._upkeep.set(partition, AT_ONCE_MS)
+                return
             log.write_checkpoint()
             compaction = log.compaction(now_ms)
         except (LogWriteFailed, LogOffline) as error:

@@ -3,42 +3,68 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+from collections.abc import Callable
 
 from eagleray.actors.storage.disk import Disk, Lock
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import LogConfig, PartitionLog, Surroundings
+from eagleray.broker.log import LogConfig, LogOffline, PartitionLog, Surroundings
 from eagleray.broker.log.recovery import Recovery
 from eagleray.broker.log.torn_or_rotten import Verdict
 
 _log = logging.getLogger(__name__)
 
 
-class LogOpening(NamedTuple):
-    """Everything that it takes to open a log, whose lock is held."""
+class LogOpening:
+    """Everything that it takes to open a log.
 
-    partition: TopicPartition
-    disk: Disk
-    directory: str
-    config: LogConfig
-    surroundings: Surroundings
-    now_ms: int
-    lock: Lock
+    Owns: the lock of the log's directory, until the opening fails, its log is adopted, or it is given up; and the log,
+    as soon as that is open.
+    """
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        surroundings: Surroundings,
+        *,
+        claim: Callable[[], None],
+        now_ms: int,
+        lock: Lock,
+    ) -> None:
+        self.partition = partition
+        self.surroundings = surroundings
+        self.lock = lock
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._claim = claim
+        self._now_ms = now_ms
+        self._log: PartitionLog | None = None
 
     def run(self) -> PartitionLog:
-        """Open the log, in any thread; where that fails the lock is given back, and what was raised is raised."""
+        """Open the log, in any thread; where that fails the lock is given back, and what was raised is raised.
+
+        Raises StrayLog where the directory is not that of this partition, and what the opening of a log raises.
+        """
         try:
-            return PartitionLog.open(
-                self.disk, self.directory, self.config, now_ms=self.now_ms, surroundings=self.surroundings
+            self._claim()
+            self._log = PartitionLog.open(
+                self._disk, self._directory, self._config, now_ms=self._now_ms, surroundings=self.surroundings
             )
         except BaseException:
             self.lock.release()
             raise
+        return self._log
 
-    def give_up(self, log: PartitionLog) -> None:
-        """Close the log that was opened, for which there is no use any more."""
+    def give_up(self) -> None:
+        """Close the log, if it was opened, and give the lock back: there is no use for the log any more."""
         try:
-            log.close()
+            if self._log is not None:
+                self._log.close()
+        except LogOffline as error:
+            _log.warning("%s", error)
         finally:
             self.lock.release()
 

@@ -27,8 +27,6 @@ class OfflineLogs:
         self._reasons: dict[TopicPartition, str] = {}
         self._waits_ms: dict[TopicPartition, int] = {}
         self._retries: Deadlines[TopicPartition] = Deadlines(on_due)
-        self.being_opened: set[TopicPartition] = set()
-        """Those that a thread is trying now."""
 
     def __contains__(self, partition: object) -> bool:
         return partition in self._reasons
@@ -58,9 +56,8 @@ class OfflineLogs:
         return self.found(partition, reason, steady_ms, LONGEST_WAIT_FOR_DISK_MS)
 
     def is_waiting(self, partition: TopicPartition, steady_ms: int) -> bool:
-        """Whether a partition is offline, and is not to be tried yet, or is being tried."""
-        is_early = partition in self._retries and self._retries.due_ms(partition) > steady_ms
-        return is_early or partition in self.being_opened
+        """Whether a partition is offline, and is not to be tried yet."""
+        return partition in self._retries and self._retries.due_ms(partition) > steady_ms
 
     def hurry(self, partition: TopicPartition) -> None:
         """Try a partition again at once, after something that may have changed what is wrong with it."""

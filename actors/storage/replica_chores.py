@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from eagleray.actors.storage.background_flushes import BackgroundFlushes
 from eagleray.actors.storage.offline_logs import OfflineLogs
-from eagleray.actors.storage.offline_retries import OfflineRetries
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.replication.events import Push
 from eagleray.broker.runtime.deadlines import NEVER_MS, Deadlines
@@ -43,10 +42,11 @@ class _Chore(enum.Enum):
 class ReplicaChores:
     """Does by its deadline whatever a node's replicas need.
 
-    Owns: the deadlines, of which the node's timer knows the first; the logs that are to be opened although no client
-    waits for them, little by little, and again where that fails; those that are offline; and for a while the pushes
+    Owns: the deadlines, of which the node's timer knows the first; the logs that are to be made although no client
+    waits for them, little by little; those that another process has locked, or that are offline; for a while the pushes
     that came before the metadata that they rest on. It lets leaders act on the time, sends heartbeats, and does the
-    logs' housekeeping a step at a time, with a break after each, and never while one of them is read off the loop.
+    logs' housekeeping a step at a time, with a break after each, and never while one of them is read off the loop, nor
+    before all of them are open.
     """
 
     def __init__(self, context: StorageContext, replicas: ReplicaManager, heartbeats: Heartbeats) -> None:
@@ -57,7 +57,6 @@ class ReplicaChores:
         self.leaders: Deadlines[TopicPartition] = Deadlines(partial(self._deadlines.set_by, _Chore.LOOK_AFTER_LEADERS))
         """When the leader of a partition has to act on the time; leaders set it themselves."""
         self.offline = OfflineLogs(partial(self._deadlines.set_by, _Chore.OPEN_OFFLINE))
-        self._offline_retries = OfflineRetries(context, replicas, self.offline)
         self._flushes = BackgroundFlushes(context, replicas)
         self._unopened: dict[TopicPartition, None] = {}
         self._early: list[tuple[int, Push]] = []
@@ -117,18 +116,18 @@ class ReplicaChores:
             self.offline.forget(partition)
 
     def _open_some(self, steady_ms: int) -> None:
-        """Open some of the replicas, for as long as others can wait; what fails is tried again after the rest."""
+        """Open some of the replicas, for as long as others can wait."""
         for partition in [*self._unopened]:
             del self._unopened[partition]
-            if not self._replicas.open(partition) and partition not in self.offline:
-                self._unopened[partition] = None
+            self._replicas.opening.open(partition)
             if self._context.steady_ms() - steady_ms >= _OPENING_MS:
                 break
         if self._unopened:
             self._open_by(self._context.steady_ms())
 
     def _open_offline(self, steady_ms: int) -> None:
-        self._offline_retries.retry_due(steady_ms)
+        for partition in self.offline.take_due(steady_ms):
+            self._replicas.opening.open(partition)
         self._deadlines.set(_Chore.OPEN_OFFLINE, self.offline.next_due_ms)
 
     def _open_by(self, steady_ms: int) -> None:
@@ -145,9 +144,12 @@ class ReplicaChores:
         self._early.append((until_ms, push))
         self._deadlines.set_by(_Chore.FORGET_EARLY, until_ms)
 
-    def take_early(self) -> list[tuple[int, Push]]:
-        """Return the pushes that wait, each with its deadline."""
+    def take_early(self, partition: TopicPartition | None = None) -> list[tuple[int, Push]]:
+        """Return the pushes that wait, or those of one partition, each with its deadline."""
         early, self._early = self._early, []
+        if partition is not None:
+            self._early = [each for each in early if each[1].partition != partition]
+            early = [each for each in early if each[1].partition == partition]
         return early
 
     def _forget_early(self, steady_ms: int) -> None:
@@ -197,12 +199,17 @@ class ReplicaChores:
             self._deadlines.set(_Chore.LOOK_AFTER_LOGS, self._rested_ms)
             return
         logs, now_ms = replicas.logs, self._context.now_ms()
-        failed = logs.housekeep(now_ms)
-        if failed is not None:
-            replicas.failed(failed)
         logs.bookmark(now_ms)
         self._flushes.start_due(now_ms)
-        damaged = logs.scrub(now_ms)
-        if damaged is not None:
-            replicas.damaged(*damaged)
+        if not replicas.opening or self._disk_state is not DiskState.OK:
+            self._keep_logs(now_ms)
         self.logs_are_due(logs.next_due_ms)
+
+    def _keep_logs(self, now_ms: int) -> None:
+        """Do what waits until all logs are open, unless the disk needs room: it flushes, and those who open do, too."""
+        failed = self._replicas.logs.housekeep(now_ms)
+        if failed is not None:
+            self._replicas.failed(failed)
+        damaged = self._replicas.logs.scrub(now_ms)
+        if damaged is not None:
+            self._replicas.damaged(*damaged)

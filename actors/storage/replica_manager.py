@@ -9,19 +9,18 @@ from functools import partial
 from eagleray.actors.common.settings import config_of
 from eagleray.actors.lanes.messages import ReplicationBatch
 from eagleray.actors.storage.context import StorageContext
-from eagleray.actors.storage.disk import PartitionLocked
-from eagleray.actors.storage.failures import Failures, surroundings_of
+from eagleray.actors.storage.failures import Failures
 from eagleray.actors.storage.heartbeats import Heartbeats
 from eagleray.actors.storage.leading_role import LeadingRole
 from eagleray.actors.storage.log_directories import StrayLog
 from eagleray.actors.storage.log_manager import LogManager
-from eagleray.actors.storage.log_opening import LogOpening
 from eagleray.actors.storage.partition_effects import PartitionEffects
 from eagleray.actors.storage.replica_chores import ReplicaChores
+from eagleray.actors.storage.replica_opening import ReplicaOpening
 from eagleray.actors.storage.replication_batcher import ReplicationBatcher
 from eagleray.broker.controller.elections import Rules
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import LogDamaged, LogError, LogOffline
+from eagleray.broker.log import LogDamaged, LogError
 from eagleray.broker.messages import Message
 from eagleray.broker.metadata.directories import DirectoryFate, fate_of
 from eagleray.broker.metadata.image import MetadataImage
@@ -41,10 +40,7 @@ class ReplicaManager:
     """Keeps the replicas that the metadata gives to its node, and tells the roles which of them they lead.
 
     Owns: the logs, a `Partition` for each in this incarnation of the node, and the heartbeats that let its
-    leaders acknowledge. The log of a user's partition is opened when the node is to keep it. That of an internal topic,
-    most of which are never used, is opened when it has files, its coordinator writes to it, a leader pushes to it, or a
-    replica of it has to catch up; the last is done little by little, as there may be hundreds. What cannot be opened is
-    tried again soon.
+    leaders acknowledge. `ReplicaOpening` opens them.
     On failure of a log, or damage by its disk: this incarnation of the node ends, and the next one reports what is lost
     (`Failures`); the other partitions have lost nothing by it. As soon as the controller no longer counts on a damaged
     log, it is put aside and copied anew from the leader; what was put aside goes when the replica is in sync again.
@@ -64,6 +60,7 @@ class ReplicaManager:
             on_due=self.chores.logs_are_due,
             on_refused=context.disk_guard.refused,
         )
+        self.opening = ReplicaOpening(context, self, is_lazy)
         self._replicas: dict[TopicPartition, Partition] = {}
         self._batcher = ReplicationBatcher(context.peers, self._config.replica_push_max_bytes)
         self._effects = PartitionEffects(
@@ -128,13 +125,12 @@ class ReplicaManager:
             elif now is not None and (was is None or was.configs != now.configs):
                 self._reconfigure(partition, now)
         self.chores.open_only(kept)
+        self.opening.keep_only(kept)
         same_nodes = previous.nodes == image.nodes
+        missing = {partition: state for partition, state in kept.items() if partition not in self._replicas}
+        self.opening.begin_all(previous, missing)
         for partition, state in kept.items():
-            if partition not in self._replicas:
-                if previous.find(partition) != state:
-                    self.offline.hurry(partition)
-                self._begin_if_due(partition, state)
-            elif not same_nodes or previous.find(partition) != state:
+            if partition not in missing and (not same_nodes or previous.find(partition) != state):
                 self._learn(partition, state)
         self.logs.put_aside.purge_in_sync(kept, self._context.spec.node_id, self._replicas)
         self.lease.knows(image.version)
@@ -147,56 +143,14 @@ class ReplicaManager:
             _log.error("%s", error)
             self.failed(partition)
 
-    def _begin_if_due(self, partition: TopicPartition, state: PartitionImage) -> None:
-        if not self._is_lazy(partition.topic) or self.logs.has_files(partition):
-            if not self.open(partition):
-                self.chores.open_later(partition)
-        elif state.leader == self._context.spec.node_id and self._has_to_catch_up(state):
-            # Making a log takes as long as a hundred writes to it, and there is no hurry.
-            self.chores.open_later(partition)
+    def __contains__(self, partition: object) -> bool:
+        """Whether this incarnation of the node has a replica of the partition."""
+        return partition in self._replicas
 
-    def _has_to_catch_up(self, state: PartitionImage) -> bool:
-        """Whether a registered replica is not in sync: even with an empty log, a push has to bring it in."""
-        return any(node_id in self._context.image.nodes for node_id in state.replicas if node_id not in state.isr)
-
-    def open(self, partition: TopicPartition) -> bool:
-        """Open a replica, as the leader or follower that the metadata makes it; return whether that was possible."""
-        if self.offline.is_waiting(partition, self._context.steady_ms()):
-            return False
-        try:
-            self._begin(partition)
-        except LogDamaged as error:
-            self.damaged(partition, error)
-            return False
-        except StrayLog as error:
-            self.strayed(partition, error)
-            return False
-        except PartitionLocked as error:
-            _log.warning("%s cannot be opened yet: %s", partition, error)
-            return False
-        except (LogError, OSError) as error:
-            self._disk_failed(partition, error)
-            return False
-        return True
-
-    def _disk_failed(self, partition: TopicPartition, error: LogError | OSError) -> None:
-        """Take a partition offline that could not be opened, until it can be."""
-        if self.offline.disk_failed(partition, str(error), self._context.steady_ms()):
-            _log.error("%s cannot be opened, and is tried again: %s", partition, error)
-        cause = error.__cause__ if isinstance(error, LogError) else error
-        if isinstance(cause, OSError):
-            self._context.disk_guard.refused(cause)
-
-    def _begin(self, partition: TopicPartition) -> Partition:
+    def begin(self, partition: TopicPartition) -> None:
+        """Begin with a replica whose log is open."""
         context, topic = self._context, self._context.image.topics[partition.topic]
         state = topic.partitions[partition.partition]
-        if partition in self.failures.damaged and context.spec.node_id not in state.isr:
-            self.logs.put_away(partition)
-            self.failures.forget(partition)
-        if partition not in self.logs:
-            opening = self.begin_opening(partition)
-            self.logs.adopt(opening, opening.run())
-            self.failures.served.pop(partition, None)
         self.failures.strays.discard(partition)
         replica = Partition(
             partition,
@@ -210,16 +164,6 @@ class ReplicaManager:
         self._replicas[partition] = replica
         self.chores.opened(partition)
         self._learn(partition, state)
-        return replica
-
-    def begin_opening(self, partition: TopicPartition) -> LogOpening:
-        """Begin to open the log of a replica, off the loop. Raises PartitionLocked and OSError."""
-        topic, now_ms = self._context.image.topics[partition.topic], self._context.now_ms()
-        known = surroundings_of(topic.partitions[partition.partition], self._context.spec.node_id)
-        deleted = self._context.image.deleted_topics
-        return self.logs.begin_opening(
-            partition, topic.configs, topic.topic_id, now_ms=now_ms, surroundings=known, deleted=deleted
-        )
 
     def _learn(self, partition: TopicPartition, state: PartitionImage) -> None:
         image, replica = self._context.image, self._replicas[partition]
@@ -251,20 +195,13 @@ class ReplicaManager:
     # What roles ask
 
     def lead(self, partition: TopicPartition) -> ReplicationLeader | None:
-        """Open a partition that the metadata gives to this node; None where it may no longer lead it.
+        """Open a partition that the metadata gives to this node, before others.
 
-        Raises PartitionLocked, and what the opening of a log raises; LogOffline while it is not to be tried again.
+        None where this node may no longer lead it, and as long as its log is not open: it is being opened, or is
+        offline and tried again. The role is told when it is led.
         """
         if partition not in self._replicas:
-            if self.offline.is_waiting(partition, self._context.steady_ms()):
-                raise LogOffline(self.offline.reason(partition))
-            self._begin(partition)
-        return self.leader(partition)
-
-    def lead_if_possible(self, partition: TopicPartition) -> ReplicationLeader | None:
-        """Open a partition as `lead` does; where it cannot be opened it is offline, and is tried again."""
-        if partition not in self._replicas:
-            self.open(partition)
+            self.opening.open(partition, is_asked_for=True)
         return self.leader(partition)
 
     def size_of(self, partition: TopicPartition) -> int | None:
@@ -317,6 +254,10 @@ class ReplicaManager:
             if replica is not None:
                 self._effects.act(answer.partition, partial(replica.push_answered, answer, steady_ms))
 
+    def take_early_pushes(self, partition: TopicPartition) -> None:
+        """Apply the pushes that have waited for the replica to be open."""
+        self._take_pushes(self.chores.take_early(partition))
+
     def _take_pushes(self, pushes: list[tuple[int, Push]]) -> None:
         """Apply pushes and answer them; what cannot be applied yet waits until its time is up."""
         now_ms = self._context.now_ms()
@@ -332,7 +273,7 @@ class ReplicaManager:
         if replica is None:
             state = self._context.image.find(push.partition)
             is_kept = state is not None and self._context.spec.node_id in state.replicas
-            if not self._context.is_registered or not is_kept or not self.open(push.partition):
+            if not self._context.is_registered or not is_kept or not self.opening.open(push.partition):
                 return None
             replica = self._replicas[push.partition]
         # Producers are refused by their leaders; the broker's own topics have the room that this leaves.
@@ -363,8 +304,13 @@ class ReplicaManager:
             self._heartbeats.hurry()
             self.chores.set_heartbeat()
 
+    def stop(self) -> None:
+        """Change no files any more, as the process ends; nothing is put away."""
+        self.opening.stop()
+
     def close(self) -> None:
         """Close the logs."""
+        self.opening.close()
         for partition in self._effects.led:
             self._effects.resign(partition)
         self._replicas.clear()

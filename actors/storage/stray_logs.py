@@ -19,6 +19,9 @@ INTERVAL_MS: Final = 60_000
 PURGE_INTERVAL_MS: Final = 1_000
 """Nodes sweep with each change of the metadata, and the directories may be many."""
 
+PURGED_AGAIN_MS: Final = 60_000
+"""How long a directory may take to go, before its removal is begun again."""
+
 _GOING: Final = frozenset({DirectoryFate.DELETED, DirectoryFate.MOVED_AWAY})
 
 
@@ -138,5 +141,7 @@ class StrayLogs:
         delay_ms = 0 if self._needs_room() else self._delay_ms
         for name, since_ms in self._put_aside_ms.items():
             if now_ms - since_ms >= delay_ms:
+                _log.info("removing %s", name)
                 self._logs.purge(name)
-                _log.info("removed %s", name)
+                # What cannot be removed now is tried again.
+                self._put_aside_ms[name] = now_ms + PURGED_AGAIN_MS

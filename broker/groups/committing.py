@@ -20,7 +20,7 @@ from eagleray.broker.groups.membership import NO_MEMBERS
 from eagleray.broker.groups.shards import Shard
 from eagleray.broker.groups.state import OffsetsState, StoredOffset
 from eagleray.broker.identities import NO_EPOCH, ProducerIdentity, TopicPartition
-from eagleray.broker.log.producer_state import NO_OFFSET, ProducerEntry
+from eagleray.broker.log.producer_entry import NO_OFFSET, ProducerEntry
 from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.broker.partitions.events import TransactionVerified, VerifyTransaction
 from eagleray.broker.runtime.connection_bindings import NO_QUESTION, ConnectionClosed

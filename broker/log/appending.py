@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from eagleray.broker.log.batch_locations import MAX_RELATIVE_OFFSET
 from eagleray.broker.log.config import LogConfig, TimestampType
-from eagleray.broker.log.producer_state import CachedBatch, Origin, Rejection
+from eagleray.broker.log.producer_entry import CachedBatch
+from eagleray.broker.log.producer_state import Origin, Rejection
 from eagleray.broker.log.recovery import apply_batch, index_completed
-from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, Segment
+from eagleray.broker.log.segment import NO_TIMESTAMP, Segment
 from eagleray.broker.log.tail import TAIL_BYTES
 from eagleray.broker.log.undoing import AppendUndo
 from eagleray.broker.messages import Marker

@@ -20,7 +20,8 @@ from eagleray.broker.filesystem import FileSystem, replace_file
 from eagleray.broker.log import names
 from eagleray.broker.log.errors import LogDamaged
 from eagleray.broker.log.index_files import KnownPart
-from eagleray.broker.log.producer_state import CachedBatch, ProducerEntry, ProducerState
+from eagleray.broker.log.producer_entry import CachedBatch, ProducerEntry
+from eagleray.broker.log.producer_state import ProducerState
 from eagleray.broker.log.segment import Segment
 from eagleray.protocol.errors import ProtocolError
 from eagleray.protocol.records import HEADER_BYTES, decode_header

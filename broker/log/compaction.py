@@ -108,8 +108,9 @@ class Compaction:
 
     def _run(self) -> Generator[None]:
         # A record on stable storage must not be superseded by one that a loss of power could take, nor by one whose
-        # transaction is undecided.
-        self._log.flush()
+        # transaction is undecided. Mostly the background has flushed all of this part by now.
+        if self._log.recovery_point < self._cleanable.end_offset:
+            self._log.flush()
         yield
         end_offset = yield from self._map_newest()
         self.report.mapped_keys = len(self._newest)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from eagleray.broker.log.batch_locations import MAX_RELATIVE_OFFSET
 from eagleray.broker.log.config import LogConfig
 from eagleray.broker.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
-from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET, Segment
+from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 
 if TYPE_CHECKING:

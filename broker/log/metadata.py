@@ -14,8 +14,8 @@ from eagleray.broker.log.checkpoint import Checkpoint, write_checkpoint
 from eagleray.broker.log.config import Flush
 from eagleray.broker.log.epoch_file import write_epochs
 from eagleray.broker.log.leader_epochs import LeaderEpochs
+from eagleray.broker.log.producer_entry import ProducerEntry
 from eagleray.broker.log.producer_snapshot import encode_snapshot
-from eagleray.broker.log.producer_state import ProducerEntry
 from eagleray.broker.log.recovery import remove_snapshots, snapshot_offsets
 
 if TYPE_CHECKING:

@@ -10,23 +10,17 @@ from itertools import pairwise
 import msgspec
 
 from eagleray.broker.filesystem import FileSystem, FlushFailed
-from eagleray.broker.log.accepted_loss import (
-    forget_accepted,
-    how_to_give_up_checkpoint,
-    is_checkpoint_given_up,
-)
+from eagleray.broker.log.batch_locations import is_gap
 from eagleray.broker.log.bookmark import Bookmark, remove_bookmark
 from eagleray.broker.log.checkpoint import (
     Checkpoint,
     ReadCheckpoint,
     note_failed_flush,
-    read_checkpoint,
-    write_checkpoint,
 )
 from eagleray.broker.log.config import Flush, LogConfig
 from eagleray.broker.log.epoch_file import read_epochs, write_epochs
-from eagleray.broker.log.errors import LogDamaged, LossNotAccepted
-from eagleray.broker.log.flushing import with_recovery_point
+from eagleray.broker.log.errors import LogDamaged
+from eagleray.broker.log.known_checkpoint import read_known_checkpoint
 from eagleray.broker.log.leader_epochs import EpochStart, LeaderEpochs
 from eagleray.broker.log.producer_state import ProducerState
 from eagleray.broker.log.recovery import (
@@ -38,7 +32,7 @@ from eagleray.broker.log.recovery import (
     scan_segment,
     snapshot_offsets,
 )
-from eagleray.broker.log.segment import Segment, is_gap
+from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.settling import ALONE, Settling, Stop, Surroundings
 from eagleray.broker.log.swapping import complete_swaps
 from eagleray.broker.log.sweeping import deleted_below, log_offsets, sweep, sweep_indexes, write_again
@@ -70,11 +64,7 @@ def open_files(
     sweep(file_system, directory)
     complete_swaps(file_system, directory)
     sweep_indexes(file_system, directory)
-    read = _read_checkpoint(file_system, directory)
-    read = _with_identity(read, directory, surroundings)
-    if read.is_newest:
-        known = with_recovery_point(file_system, directory, read.checkpoint)
-        read = msgspec.structs.replace(read, checkpoint=known)
+    read = read_known_checkpoint(file_system, directory, surroundings)
     checkpoint = read.checkpoint
     if checkpoint.failed_flush_boot_id and checkpoint.failed_flush_boot_id == file_system.boot_id():
         write_again(file_system, directory, checkpoint.recovery_point)
@@ -100,38 +90,6 @@ def open_files(
         epochs=opening.epochs,
         recovery=opening.report,
     )
-
-
-def _with_identity(read: ReadCheckpoint, directory: str, surroundings: Surroundings) -> ReadCheckpoint:
-    """Note whose log it is; LogDamaged where the checkpoint says that it is another's."""
-    topic_id, noted = surroundings.topic_id.hex(), read.checkpoint
-    is_others = bool(noted.topic_id and topic_id and noted.topic_id != topic_id)
-    if is_others or (noted.partition >= 0 <= surroundings.partition != noted.partition):
-        raise LogDamaged(
-            f"{directory}: the checkpoint is that of partition {noted.partition} of topic id {noted.topic_id}; "
-            f"expected partition {surroundings.partition} of {topic_id}; nothing was changed"
-        )
-    known = msgspec.structs.replace(
-        noted,
-        topic_id=topic_id or noted.topic_id,
-        partition=surroundings.partition if surroundings.partition >= 0 else noted.partition,
-    )
-    return msgspec.structs.replace(read, checkpoint=known)
-
-
-def _read_checkpoint(file_system: FileSystem, directory: str) -> ReadCheckpoint:
-    """Read the checkpoint; where none can be read, and a person has given it up, begin with one that knows nothing."""
-    try:
-        return read_checkpoint(file_system, directory)
-    except LogDamaged as error:
-        if not is_checkpoint_given_up(file_system, directory):
-            told = f"{error}; nothing was changed; {how_to_give_up_checkpoint(directory)}"
-            raise LossNotAccepted(told, None) from error
-    unknown = write_checkpoint(file_system, directory, Checkpoint())
-    # Both generations, so that none of them is damaged any more.
-    unknown = write_checkpoint(file_system, directory, unknown)
-    forget_accepted(file_system, directory)
-    return ReadCheckpoint(unknown, is_newest=False)
 
 
 class _Opening:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Concatenate, Final, ParamSpec, TypeAlias
@@ -20,20 +19,20 @@ from eagleray.broker.log.errors import CompactionFailed, LogOffline, LogWriteFai
 from eagleray.broker.log.metadata import LogMetadata
 from eagleray.broker.log.offset_map import DEFAULT_MAX_KEYS, OffsetMap
 from eagleray.broker.log.opening import OpenedFiles, open_files
-from eagleray.broker.log.producer_snapshot import decode_snapshot
 from eagleray.broker.log.producer_state import Origin, Rejection
-from eagleray.broker.log.readable_log import BASE_OFFSET
 from eagleray.broker.log.recovery import Recovery
 from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.settling import ALONE, UNTORN, Surroundings
 from eagleray.broker.log.swapping import swap_in
-from eagleray.broker.log.sweeping import forget_deleted, remove_behind
+from eagleray.broker.log.sweeping import remove_behind
 from eagleray.broker.log.tail import Tail
+from eagleray.broker.log.truncating import begin_anew, truncate_files
 from eagleray.broker.log.undoing import AppendUndo
 from eagleray.broker.messages import Marker
 from eagleray.protocol.records import DEFAULT_MAX_DECOMPRESSED_BYTES, RecordBatch
 
 _NEVER: Final = 2**63
+_ALL: Final = 2**63
 
 _Added = ParamSpec("_Added")
 _Results: TypeAlias = list[Appended | Rejection]
@@ -261,30 +260,9 @@ class PartitionLog(DurableLog):
         if to_offset >= self.log_end_offset:
             return
         with self._availability.or_offline("truncating"):
-            self._truncate(to_offset)
+            truncate_files(self, self._metadata, self._file_system, self._directory, to_offset)
             self._rewind(now_ms)
         self.high_watermark = min(self.high_watermark, self.log_end_offset)
-
-    def _truncate(self, to_offset: int) -> None:
-        """Remove segments and batches from the end on, so that a crash in between leaves a log without gaps."""
-        self.log_end_offset = to_offset
-        self.high_watermark = min(self.high_watermark, to_offset)
-        self.cleaned_up_to = min(self.cleaned_up_to, to_offset)
-        last = self.segments[max(bisect_left(self.segments, to_offset, key=BASE_OFFSET) - 1, 0)]
-        self._metadata.remove_bookmark()
-        # The offset may lie inside of a batch, which goes as a whole; what is noted must not lie behind the new end.
-        certain = max(last.base_offset, self.log_start_offset)
-        self._metadata.write_checkpoint(
-            self,
-            recovery_point=min(self.recovery_point, last.base_offset),
-            high_watermark=min(self.high_watermark, certain),
-        )
-        while self.active_segment is not last:
-            self.segments.pop().remove()
-            self._file_system.flush_directory(self._directory)
-        location = last.locate(to_offset)
-        if location is not None:
-            last.truncate(location.position)
 
     def restart_at(self, offset: int, *, now_ms: int, producers: bytes = b"") -> None:
         """Drop everything and go on, empty, at an offset: for a follower that shares nothing with its leader's log.
@@ -296,32 +274,19 @@ class PartitionLog(DurableLog):
         self._availability.require()
         self.truncate(max(offset, self.log_start_offset), now_ms=now_ms)
         with self._availability.or_offline("beginning anew"):
-            self._metadata.remove_bookmark()
-            # It is written first, so that a log that starts at the offset always has it.
-            self._metadata.write_snapshot(offset, decode_snapshot(producers) or ())
-            self.high_watermark = self.log_start_offset = offset
-            self.cleaned_up_to = min(self.cleaned_up_to, offset)
-            # The segment that is removed may begin below the new start or above it; neither may be trusted by mistake.
-            oldest = min(self.recovery_point, self.segments[0].base_offset, offset)
-            self._metadata.write_checkpoint(self, recovery_point=oldest)
-            # No record that these describe counts any more, so a crash from here on loses nothing.
-            self.epochs.clear()
-            self._metadata.write_epochs(self.epochs)
-            self._metadata.remove_snapshots_but((), offset)
-            while self.segments:
-                self.segments.pop().remove()
-            self._file_system.flush_directory(self._directory)
-            # They would pass a loss of what comes now for a deletion.
-            forget_deleted(self._file_system, self._directory)
+            begin_anew(self, self._metadata, self._file_system, self._directory, offset=offset, producers=producers)
             self._rewind(now_ms)
 
     # Housekeeping
 
-    def apply_retention(self, now_ms: int) -> int:
-        """Remove whole segments that are too old or too many, and expire idle producers; return the bytes freed."""
+    def apply_retention(self, now_ms: int, *, most_segments: int = _ALL) -> int:
+        """Remove whole segments that are too old or too many, and expire idle producers; return the bytes freed.
+
+        Of more than `most_segments` the oldest go; the caller comes again for the others.
+        """
         self._availability.require()
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
-        count = retention.count_expired(self, now_ms)
+        count = min(retention.count_expired(self, now_ms), most_segments)
         if count == len(self.segments) and not self._try_to_roll(now_ms):
             # The others make room for another segment; this one goes next time.
             count -= 1
@@ -374,7 +339,7 @@ class PartitionLog(DurableLog):
             raise CompactionFailed(f"{self._directory}: a compacted segment was not swapped in: {error}") from error
         self.segments[first:following] = [compacted]
         for segment in replaced:
-            segment.close()
+            segment.discard()
         return compacted
 
     def finish_compaction(self, up_to_offset: int) -> None:

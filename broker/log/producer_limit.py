@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from eagleray.broker.log.producer_state import ProducerEntry
+    from eagleray.broker.log.producer_entry import ProducerEntry
 
 IDLE_MS: Final = 15 * 60 * 1000
 """How long a producer has to be idle before it makes room. A stranger with many ids evicts none that is at work."""

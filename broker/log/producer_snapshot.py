@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import crc32c
 
-from eagleray.broker.log.producer_state import LAST_SEQUENCE, NO_OFFSET, CachedBatch, ProducerEntry
+from eagleray.broker.log.producer_entry import LAST_SEQUENCE, NO_OFFSET, CachedBatch, ProducerEntry
 
 _PREFIX = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from eagleray.broker.log import names
+from eagleray.broker.log.batch_locations import MAX_RELATIVE_OFFSET
 from eagleray.broker.log.errors import LogDamaged
 from eagleray.broker.log.producer_snapshot import decode_snapshot
 from eagleray.broker.log.producer_state import CompletedTransaction, ProducerState
-from eagleray.broker.log.segment import MAX_RELATIVE_OFFSET, timestamp_of
+from eagleray.broker.log.segment import timestamp_of
 from eagleray.broker.log.torn_or_rotten import Verdict
 from eagleray.broker.log.transaction_index import AbortedTransaction
 from eagleray.protocol.errors import ProtocolError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from eagleray.broker.log.batch_locations import is_gap
 from eagleray.broker.log.errors import LogDamaged, LogReadFailed
 from eagleray.broker.log.readable_log import BASE_OFFSET
-from eagleray.broker.log.segment import is_gap
 from eagleray.protocol.records import scan_batches
 
 if TYPE_CHECKING:

@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
 from eagleray.broker.filesystem import FileSystem, FlushFailed, write_fully
 from eagleray.broker.log import names
+from eagleray.broker.log.batch_locations import MAX_RELATIVE_OFFSET, BatchLocation, batch_locations
 from eagleray.broker.log.errors import LogDamaged
 from eagleray.broker.log.index_files import IndexFiles, KnownPart
 from eagleray.broker.log.offset_index import OffsetIndex
+from eagleray.broker.log.saved_indexes import read_indexes
 from eagleray.broker.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from eagleray.broker.log.time_index import TimeIndex
 from eagleray.broker.log.transaction_index import TransactionIndex
 from eagleray.protocol.errors import ProtocolError
-from eagleray.protocol.records import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, BytesLike, decode_header
+from eagleray.protocol.records import HEADER_BYTES, BatchHeader, BytesLike, decode_header
 
 if TYPE_CHECKING:
     from eagleray.broker.filesystem import File
 
-MAX_RELATIVE_OFFSET = 2**31 - 1
 NO_TIMESTAMP = -1
-
-# The part of a batch's header that is needed to step over it: base offset, length, last offset delta.
-_STEP = struct.Struct(">qi11xi")
-_STEP_READ_BYTES = 8 * 1024
-
-
-def is_gap(end_offset: int, next_base_offset: int) -> bool:
-    """Whether something is missing between the end of a segment and the next one.
-
-    A segment begins where the one before it ends, because compaction leaves the last batch of each. The exception is a
-    follower that was sent offsets further apart than one segment can hold.
-    """
-    return end_offset < next_base_offset <= end_offset + MAX_RELATIVE_OFFSET
 
 
 def timestamp_of(header: BatchHeader) -> int:
@@ -46,15 +31,6 @@ def timestamp_of(header: BatchHeader) -> int:
 
 
 SegmentState: TypeAlias = tuple[int, int, int, int, int, int, int]
-
-
-class BatchLocation(msgspec.Struct, frozen=True, gc=False):
-    """Where a batch lies in its segment's file."""
-
-    position: int
-    size_bytes: int
-    base_offset: int
-    last_offset: int
 
 
 class Segment:
@@ -244,7 +220,7 @@ class Segment:
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Step over the batches from `position` on: where each begins, and its whole header."""
-        for location in self._locations(position):
+        for location in batch_locations(self._file, position, self.size_bytes, self._damaged):
             try:
                 header = decode_header(self._file.read(location.position, HEADER_BYTES))
             except ProtocolError as error:
@@ -297,22 +273,13 @@ class Segment:
         """Resume with the indexes as they were saved when the segment ended at `end_position`; False: scan instead."""
         index_files = self._new_index_files()
         index_files.expect(known.prefixes)
-        offsets = index_files.read(names.OFFSET_INDEX_SUFFIX)
-        times = index_files.read(names.TIME_INDEX_SUFFIX)
-        transactions = index_files.read(names.TRANSACTION_INDEX_SUFFIX)
-        if offsets is None or times is None or transactions is None:
-            return False
-        offset_index = OffsetIndex.decode(self.base_offset, offsets)
-        time_index = TimeIndex.decode(self.base_offset, times)
-        transaction_index = TransactionIndex.decode(transactions)
-        if offset_index is None or time_index is None or transaction_index is None:
-            return False
-        if offset_index.last_position >= end_position:
+        saved = read_indexes(index_files, self.base_offset)
+        if saved is None or saved[0].last_position >= end_position:
             return False
         self.forget_indexes()
-        self._offset_index, self._time_index, self.transaction_index = offset_index, time_index, transaction_index
+        self._offset_index, self._time_index, self.transaction_index = saved
         self._index_files = index_files
-        self.index_bytes = len(offset_index) * TIME_ENTRY_BYTES
+        self.index_bytes = len(saved[0]) * TIME_ENTRY_BYTES
         self._bytes_since_index_entry = known.bytes_since_index_entry
         self.first_timestamp_ms = known.first_timestamp_ms
         self.largest_timestamp_ms = known.largest_timestamp_ms
@@ -339,10 +306,16 @@ class Segment:
         self._file.close()
 
     def remove(self) -> None:
-        """Close the segment and remove its files, the log first: opening removes an index without a log."""
-        self.close()
-        self._file_system.remove(self._path(names.LOG_SUFFIX))
-        self.remove_index_files()
+        """Remove the segment's files, the log first, and close it: opening removes an index without a log."""
+        try:
+            self._file_system.remove(self._path(names.LOG_SUFFIX))
+            self.remove_index_files()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Give the file back, which has no name any more."""
+        self._file_system.discard(self._file)
 
     def remove_noting(self, next_offset: int) -> None:
         """Close the segment and remove its files, but for an empty one that says that all below an offset is deleted.
@@ -417,25 +390,12 @@ class Segment:
     def _indexed_locations(self, offset: int, from_position: int = 0) -> Iterator[BatchLocation]:
         """Step over the batches from the last indexed one that does not lie behind `offset`, if the index is right."""
         indexed_offset, indexed_position = self.offset_index.entry_at_or_before(offset) or (None, 0)
-        for location in self._locations(max(from_position, indexed_position)):
+        position = max(from_position, indexed_position)
+        for location in batch_locations(self._file, position, self.size_bytes, self._damaged):
             is_indexed = location.position == indexed_position and indexed_offset is not None
             if is_indexed and location.last_offset != indexed_offset:
                 raise self._damaged(indexed_position)
             yield location
-
-    def _locations(self, position: int) -> Iterator[BatchLocation]:
-        chunk, chunk_position = b"", position
-        while position < self.size_bytes:
-            if position + _STEP.size > chunk_position + len(chunk):
-                chunk, chunk_position = self._file.read(position, _STEP_READ_BYTES), position
-            if position + HEADER_BYTES > self.size_bytes or len(chunk) - (position - chunk_position) < _STEP.size:
-                raise self._damaged(position)
-            base_offset, batch_length, last_offset_delta = _STEP.unpack_from(chunk, position - chunk_position)
-            size_bytes = batch_length + LOG_OVERHEAD_BYTES
-            if size_bytes < HEADER_BYTES or position + size_bytes > self.size_bytes:
-                raise self._damaged(position)
-            yield BatchLocation(position, size_bytes, base_offset, base_offset + last_offset_delta)
-            position += size_bytes
 
     def _damaged(self, position: int) -> LogDamaged:
         return LogDamaged(f"{self._path(names.LOG_SUFFIX)}: no batch begins at byte {position}, where one should")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from eagleray.broker.identities import NO_EPOCH, TopicPartition
-from eagleray.broker.log.producer_state import NO_OFFSET, ProducerEntry
+from eagleray.broker.log.producer_entry import NO_OFFSET, ProducerEntry
 from eagleray.broker.messages import IMPLICIT_VERSION, Marker
 from eagleray.broker.partitions.events import AskLastDecision, LastDecisionAnswered, TransactionVerified
 from eagleray.protocol.errors import ErrorCode

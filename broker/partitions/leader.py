@@ -9,7 +9,7 @@ import msgspec
 
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.log import Appended, LogError, Rejection
-from eagleray.broker.log.producer_state import NO_OFFSET
+from eagleray.broker.log.producer_entry import NO_OFFSET
 from eagleray.broker.messages import IMPLICIT_VERSION, Marker, last_epoch_ended_by
 from eagleray.broker.partitions.coordinator_epochs import CoordinatorEpochs
 from eagleray.broker.partitions.decisions import FinishedDecisions

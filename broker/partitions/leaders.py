@@ -55,12 +55,15 @@ class PartitionLeaders:
         offline: Container[TopicPartition] = (),
         newest_coordinator_epoch: Callable[[], int] = lambda: LARGEST_EPOCH,
         disk: DiskWatch | None = None,
+        on_asked_for: Callable[[TopicPartition], None] = lambda _: None,
     ) -> None:
         """Lead nothing yet. `sync` flushes the file system of the logs when many of them have to be; `offline` are
         the partitions that cannot be led here or anywhere else, because their log is damaged; no marker may have an
         epoch above the newest one of a coordinator. As long as `disk` says why nothing is written, producers are
-        refused, and markers are not.
+        refused, and markers are not. `on_asked_for` hears of requests for partitions that are not led here, whose log
+        may have to be opened.
         """
+        self._on_asked_for = on_asked_for
         self._sync = sync
         self._disk = disk or DiskWatch(Watermarks(0, 0, 0), NEVER_MS)
         self._offline = offline
@@ -153,6 +156,7 @@ class PartitionLeaders:
 
     def _code_without_leader(self, partition: TopicPartition) -> ErrorCode:
         """What is answered about a partition that is not led here: whether it may be led elsewhere or not."""
+        self._on_asked_for(partition)
         is_offline = partition in self._offline
         return ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.log import LogError, OffsetOutOfRange, TimestampedOffset
-from eagleray.broker.log.producer_state import ProducerEntry
+from eagleray.broker.log.producer_entry import ProducerEntry
 from eagleray.broker.partitions.events import (
     EARLIEST_TIMESTAMP,
     LARGEST_TIMESTAMP,

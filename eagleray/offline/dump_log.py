@@ -10,8 +10,8 @@ import msgspec
 from eagleray.broker.filesystem import File, FileSystem
 from eagleray.broker.log import names
 from eagleray.broker.log.offset_index import OffsetIndex
+from eagleray.broker.log.producer_entry import ProducerEntry
 from eagleray.broker.log.producer_snapshot import decode_snapshot
-from eagleray.broker.log.producer_state import ProducerEntry
 from eagleray.broker.log.time_index import TimeIndex
 from eagleray.broker.log.transaction_index import TransactionIndex
 from eagleray.broker.metadata import log_records

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from eagleray.broker.identities import LAST_EPOCH
+from eagleray.broker.log.producer_entry import CachedBatch
 from eagleray.broker.log.producer_limit import IDLE_MS, NO_LIMIT
 from eagleray.broker.log.producer_snapshot import decode_snapshot, encode_snapshot
-from eagleray.broker.log.producer_state import CachedBatch, Origin, ProducerState, Rejection
+from eagleray.broker.log.producer_state import Origin, ProducerState, Rejection
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import BatchHeader, EndTransactionMarker
 from tests.support.batches import data_header, marker_header

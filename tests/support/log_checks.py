@@ -8,7 +8,8 @@ from eagleray.broker.log import names
 from eagleray.broker.log.config import LogConfig
 from eagleray.broker.log.leader_epochs import EpochStart
 from eagleray.broker.log.partition_log import PartitionLog
-from eagleray.broker.log.producer_state import Origin, ProducerEntry, Rejection
+from eagleray.broker.log.producer_entry import ProducerEntry
+from eagleray.broker.log.producer_state import Origin, Rejection
 from eagleray.broker.log.reading import Isolation
 from eagleray.broker.log.segment import Segment
 from eagleray.broker.log.transaction_index import AbortedTransaction

@@ -57,6 +57,9 @@ class NodeDisk(SimulatedDisk):
             self.remove(name)
         self._directories = {each for each in self._directories if each != path and not each.startswith(f"{path}/")}
 
+    def begin_to_remove_tree(self, path: str) -> None:
+        self.remove_tree(path)
+
     def move_tree(self, source: str, target: str) -> None:
         self._perform(Operation.RENAME, target, lambda _: self._move_tree(source, target))
 

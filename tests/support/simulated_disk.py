@@ -250,6 +250,9 @@ class SimulatedDisk:
         change = NameChange(target, self._names[source], source)
         self._perform(Operation.RENAME, target, lambda _: self._change(change))
 
+    def discard(self, file: "SimulatedFile") -> None:
+        file.close()
+
     def remove(self, path: str) -> None:
         if path in self._names:
             self._perform(Operation.REMOVE, path, lambda _: self._change(NameChange(removed=path)))

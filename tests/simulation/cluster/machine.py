@@ -401,7 +401,9 @@ class SimulatedMachine:
         """Flip a bit of what says which topic a directory is of, mostly of its copies too; the process is down."""
         tree, looked_for = self.disk.tree(), [stray.path for stray in self._strays]
         marked = [path for path in tree if path.endswith(METADATA_FILE) and str(METADATA_PARTITION) not in path]
-        kept = [path for path in marked if path not in looked_for and "-delete/" not in path]
+        # What was put aside is opened by no node.
+        is_aside = ("-delete/", "/damaged/")
+        kept = [path for path in marked if path not in looked_for and not any(each in path for each in is_aside)]
         if not kept:
             return False
         path = chance.choice(kept)

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-from concurrent.futures import Future
 
 import pytest
 
@@ -20,6 +19,7 @@ from tests.support.client_helpers import a_transactional, settled
 from tests.support.cluster_in_memory import client_of, entered
 from tests.support.faults import Fault, Operation, Outcome
 from tests.support.hand_context import HandContext
+from tests.support.hanging_loop import HangingLoop
 from tests.support.node_disk import NodeDisk
 from tests.support.replicas import INCARNATIONS, PARTITION, metadata
 
@@ -123,18 +123,6 @@ async def test_metadata_are_taken_even_where_the_disk_has_no_room_to_note_how_ne
 # The replicas of one node
 
 
-class HangingLoop:
-    """A loop whose threads do their work when the test says so."""
-
-    def __init__(self):
-        self.waiting = []
-
-    def run_in_executor(self, executor, work, *args):
-        future = Future()
-        self.waiting.append(lambda: future.set_result(work(*args)))
-        return future
-
-
 def node_with_replica(disk=None):
     """A node that leads one partition, alone."""
     host = HandContext(1, metadata(PartitionImage(1, 1, (1,), (1,))), incarnation=INCARNATIONS[1], disk=disk)
@@ -159,7 +147,7 @@ def test_flush_that_hangs_holds_clients_back_until_it_returns():
     assert host.disk_guard.watch.state is DiskState.OK
     let_time_pass(host, replicas, 10_000)
     assert host.disk_guard.watch.state is DiskState.STUCK
-    host.loop.waiting.pop()()
+    host.loop.run_waiting()
     let_time_pass(host, replicas, 10_000)
     assert host.disk_guard.watch.state is DiskState.OK
     assert host.incarnations == 0
@@ -176,9 +164,10 @@ def test_log_that_its_disk_does_not_let_open_is_offline_and_tried_again_ever_mor
         for _ in range(6):
             waits_ms.append(replicas.offline.next_due_ms - host.time_ms)
             let_time_pass(host, replicas, waits_ms[-1])
+            host.loop.run_waiting()
     assert waits_ms == [1000, 2000, 4000, 5000, 5000, 5000]
     let_time_pass(host, replicas, 5000)
-    host.loop.waiting.pop()()
+    host.loop.run_waiting()
     assert PARTITION not in replicas.offline
     assert replicas.logs[PARTITION].is_online
 

@@ -14,6 +14,7 @@ from eagleray.actors.storage.log_manager import (
     BOOKMARK_BATCHES,
     BOOKMARK_INTERVAL_MS,
     CHECKPOINT_INTERVAL_MS,
+    REMOVED_AT_ONCE,
     SCRUB_INTERVAL_MS,
     LogManager,
     next_flush_ms,
@@ -27,6 +28,7 @@ from eagleray.broker.log.partition_metadata import encode_partition_metadata
 from eagleray.broker.runtime.deadlines import NEVER_MS
 from tests.support.batches import NOW_MS, data_batch
 from tests.support.faults import Fault, Operation, Outcome, ProcessKilled
+from tests.support.local_disk import DiskWithoutThreads
 from tests.support.logs import full_segment
 from tests.support.node_disk import NodeDisk
 
@@ -47,7 +49,7 @@ def files_in(folder):
 
 @pytest.fixture
 def logs(tmp_path):
-    logs = LogManager(str(tmp_path), {"flush": "commit", "num.partitions": "3"})
+    logs = LogManager(str(tmp_path), {"flush": "commit", "num.partitions": "3"}, DiskWithoutThreads())
     yield logs
     logs.close_all()
 
@@ -298,6 +300,22 @@ def test_housekeeping_applies_retention_and_not_again_before_it_is_due(logs):
     assert log.log_start_offset == 0
     keep(logs, NOW_MS + CHECKPOINT_INTERVAL_MS)
     assert log.log_start_offset == 2
+
+
+def test_housekeeping_removes_a_few_segments_in_a_step(disk):
+    logs = LogManager("/data", {"segment.bytes": "1024", "retention.ms": "1000"}, disk)
+    log = open_orders(logs)
+    count = 3 * REMOVED_AT_ONCE
+    for _ in range(count):
+        log.append([data_batch(value=bytes(900))], leader_epoch=0, now_ms=NOW_MS)
+    log.advance_high_watermark(log.log_end_offset)
+    left = [len(log.segments)]
+    for _ in range(4):
+        logs.housekeep(NOW_MS + CHECKPOINT_INTERVAL_MS)
+        left.append(len(log.segments))
+    # Behind what goes last another segment begins.
+    assert left == [count, 2 * REMOVED_AT_ONCE, REMOVED_AT_ONCE, 1, 1]
+    assert log.log_start_offset == log.log_end_offset
 
 
 def test_housekeeping_compacts_step_by_step(logs):

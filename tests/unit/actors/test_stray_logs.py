@@ -13,6 +13,7 @@ from eagleray.broker.metadata.image import EMPTY_IMAGE
 from eagleray.broker.metadata.nodes import NodeRegistration, PlannedNode
 from eagleray.broker.metadata.topics import PartitionImage
 from tests.support.batches import NOW_MS
+from tests.support.local_disk import DiskWithoutThreads
 
 HERE, THERE = 1, 2
 DELAY_MS = 3 * INTERVAL_MS
@@ -37,7 +38,7 @@ def image_with(*topics, replicas=(HERE,), isr=None, deleted=(), registered=(HERE
 
 @pytest.fixture
 def logs(tmp_path):
-    logs = LogManager(str(tmp_path), {})
+    logs = LogManager(str(tmp_path), {}, DiskWithoutThreads())
     yield logs
     logs.close_all()
 

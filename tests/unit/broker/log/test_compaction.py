@@ -579,6 +579,16 @@ class TestFailures:
             compaction.step()
         assert not compaction.step()
 
+    def test_what_is_flushed_is_not_flushed_again(self, keyed: KeyedLog, disk: SimulatedDisk) -> None:
+        fill_segments(keyed)
+        keyed.log.flush()
+        keyed.put((b"a", b"newer than what is compacted"))
+        compaction = keyed.compaction()
+        assert compaction is not None
+        before = len(disk.trace)
+        assert compaction.step()
+        assert not [each for each in disk.trace[before:] if each.operation is Operation.FLUSH]
+
     def test_a_segment_that_would_outgrow_its_index_is_not_written(
         self, keyed: KeyedLog, disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
     ) -> None:

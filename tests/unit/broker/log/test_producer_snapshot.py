@@ -5,8 +5,9 @@ import struct
 import pytest
 from crc32c import crc32c
 
+from eagleray.broker.log.producer_entry import LAST_SEQUENCE, CachedBatch, ProducerEntry
 from eagleray.broker.log.producer_snapshot import decode_snapshot, encode_snapshot
-from eagleray.broker.log.producer_state import LAST_SEQUENCE, CachedBatch, Origin, ProducerEntry, ProducerState
+from eagleray.broker.log.producer_state import Origin, ProducerState
 from eagleray.protocol.records import EndTransactionMarker
 from tests.support.batches import NOW_MS, data_header, marker_header
 

@@ -5,17 +5,9 @@ from typing import Any
 import pytest
 
 from eagleray.broker.identities import LAST_EPOCH
+from eagleray.broker.log.producer_entry import CACHED_BATCHES, LAST_SEQUENCE, NO_OFFSET, CachedBatch
 from eagleray.broker.log.producer_limit import IDLE_MS
-from eagleray.broker.log.producer_state import (
-    CACHED_BATCHES,
-    LAST_SEQUENCE,
-    NO_OFFSET,
-    CachedBatch,
-    CompletedTransaction,
-    Origin,
-    ProducerState,
-    Rejection,
-)
+from eagleray.broker.log.producer_state import CompletedTransaction, Origin, ProducerState, Rejection
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import EndTransactionMarker
 from tests.support.batches import NOW_MS, data_header, marker_header
