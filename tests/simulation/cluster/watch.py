@@ -131,7 +131,8 @@ class Watch:
     def answers(self, node: "SimulatedNode", question: Any, asked_at: LogEnd, reply: Any) -> None:
         """A node is about to answer."""
         if isinstance(question, NodeBeat | ChangeIsr | RegisterNode):
-            if not reply.says(ErrorCode.NOT_CONTROLLER):
+            # Neither says that anything was decided: the second is what one answers that may be replaced by now.
+            if not any(map(reply.says, (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT))):
                 self.quorum.decides(node.simulated)
             return
         if isinstance(question, WriteMarkers | WriteGroupMarkers):
