@@ -48,6 +48,7 @@ TOPICS = (
 CLIENTS = "They are given when the {kind} is made, and cannot be changed later."
 
 Row = tuple[str, ...]
+_EMPTY = "empty"
 _BROKER_HEADING: Row = ("setting", "meaning", "unit", "range", "default", "Kafka's default", "can be changed")
 _CLIENT_HEADING: Row = ("setting", "meaning", "unit", "range", "default", "Kafka's default")
 _COUNT = "-"
@@ -143,7 +144,7 @@ def _broker_row(each: Described) -> Row:
         setting.meaning,
         each.unit or _COUNT,
         _range_of(each),
-        text_of(each.default),
+        text_of(each.default) or _EMPTY,
         setting.kafka,
         str(setting.changed),
     )
@@ -156,6 +157,8 @@ def _range_of(each: Described) -> str:
 
 
 def _plain_range(kind: object, setting: Setting) -> str:
+    if kind is str:
+        return "a text"
     if kind is bool:
         return "true, false"
     if isinstance(kind, type) and issubclass(kind, enum.StrEnum):

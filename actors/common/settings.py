@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from eagleray.actors.common.listener_config import ListenerConfig
+from eagleray.actors.common.security_config import SecurityConfig
 from eagleray.actors.common.storage_config import StorageConfig
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.groups.config import GroupConfig
@@ -32,6 +33,7 @@ COMPONENTS: Final[tuple[type[msgspec.Struct], ...]] = (
     ReplicationConfig,
     QuorumConfig,
     ListenerConfig,
+    SecurityConfig,
     StorageConfig,
 )
 """The components that have settings of a cluster, except for the logs."""

@@ -1,4 +1,4 @@
-"""The brokers that Kafka's clients see in Metadata: every node that owns data, at the address where it listens."""
+"""The brokers that Kafka's clients see in Metadata: every node that owns data, at the listener that was asked."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Container
 from functools import cached_property
 from typing import Final
 
+from msgspec.structs import replace
+
+from eagleray.actors.kafka_server.endpoint import OWN_LISTENER
 from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.nodes import NO_NODE, NodeRegistration, ProcessRole
 from eagleray.broker.metadata.topics import PartitionImage
@@ -14,22 +17,27 @@ _DATA_ROLES: Final = frozenset({ProcessRole.LEADER, ProcessRole.COORDINATOR, Pro
 
 
 class Advertised:
-    """The brokers of one image of the metadata.
+    """The brokers of one image of the metadata, as clients of one listener see them.
 
     Leaders and coordinators are brokers, so that Kafka's own routing takes a client straight to the actor that owns its
     data. The controller, the allocator and the marker manager are not, unless they share a node with one that is.
     """
 
-    def __init__(self, image: MetadataImage) -> None:
+    def __init__(self, image: MetadataImage, listener_name: str = OWN_LISTENER) -> None:
         self.image = image
+        self._listener_name = listener_name
 
     @cached_property
     def brokers(self) -> dict[int, NodeRegistration]:
-        """The brokers that have registered, in the order of their node ids."""
-        nodes = self.image.nodes
-        return {
-            node_id: nodes[node_id] for node_id in sorted(nodes) if not _DATA_ROLES.isdisjoint(nodes[node_id].roles)
-        }
+        """The brokers that have registered with this listener, in the order of their node ids, at its addresses."""
+        nodes = (self._at_listener(node) for _, node in sorted(self.image.nodes.items()))
+        return {node.node_id: node for node in nodes if node is not None and not _DATA_ROLES.isdisjoint(node.roles)}
+
+    def _at_listener(self, node: NodeRegistration) -> NodeRegistration | None:
+        if self._listener_name == OWN_LISTENER:
+            return node
+        endpoint = node.endpoint(self._listener_name)
+        return None if endpoint is None else replace(node, host=endpoint.host, port=endpoint.port)
 
     @cached_property
     def controller_id(self) -> int:

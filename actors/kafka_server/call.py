@@ -80,8 +80,8 @@ class Call:
 
     @property
     def advertised(self) -> Advertised:
-        """The brokers in Metadata, and which of them is named as the controller."""
-        return self._connection.listener.advertised
+        """The brokers in Metadata, where clients of this listener reach them, and which is named as the controller."""
+        return self._connection.listener.advertised(self._connection.endpoint.listener_name)
 
     def sender(self, role: ProcessRole, transactional_id: str) -> ClientConnection:
         """Say by which connection the request has come, for a coordinator of this node that guards transactions."""

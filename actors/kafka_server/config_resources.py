@@ -20,6 +20,7 @@ from eagleray.broker.controller.config_entries import (
 from eagleray.broker.controller.decisions import Refusal
 from eagleray.broker.controller.events import AlterTopicConfigs
 from eagleray.broker.limits import shown
+from eagleray.broker.metadata.nodes import NodeRegistration
 from eagleray.broker.metadata.topic_names import problem_with
 from eagleray.broker.settings import Described
 from eagleray.protocol.errors import ErrorCode
@@ -78,10 +79,16 @@ def _entries_of_node(name: str, call: AdminCall) -> list[ConfigEntry] | Refusal:
     own = {
         "node.id": name,
         "broker.id": name,
-        "advertised.listeners": f"PLAINTEXT://{node.host}:{node.port}",
+        "advertised.listeners": _advertised_listeners(node),
         "log.dirs": call.context.spec.data_dir,
     }
     return _read_only(canonical(call.context.spec.settings) | own, default_settings())
+
+
+def _advertised_listeners(node: NodeRegistration) -> str:
+    if not node.endpoints:
+        return f"PLAINTEXT://{node.host}:{node.port}"
+    return ",".join(f"{each.listener}://{each.host}:{each.port}" for each in node.endpoints)
 
 
 def _entries_of_group(name: str, call: AdminCall) -> list[ConfigEntry] | Refusal:

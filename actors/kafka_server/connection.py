@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 from eagleray.actors.kafka_server.api_handler import ApiHandler
 from eagleray.actors.kafka_server.call import Call
 from eagleray.actors.kafka_server.direct_peers import is_whole_preface, stranger
+from eagleray.actors.kafka_server.endpoint import SHARED_PORT, Endpoint
 from eagleray.actors.kafka_server.guard_questions import GuardQuestions
 from eagleray.actors.kafka_server.handlers.api_versions import refuse_unknown_version
 from eagleray.actors.kafka_server.handlers.registry import SERVED
@@ -48,8 +49,9 @@ class Connection(asyncio.Protocol):
     logged and closed; other peers do not notice.
     """
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, endpoint: Endpoint = SHARED_PORT) -> None:
         self.listener = listener
+        self.endpoint = endpoint
         self.peer_host = ""
         self.peer_port = 0
         self._loop = listener.context.loop
@@ -210,7 +212,7 @@ class Connection(asyncio.Protocol):
 
     def _hand_over(self, data: bytes) -> None:
         """Let the direct lane have a peer that has proved to be of this cluster; until then it counts as a client."""
-        refusal = stranger(data, self.listener.context.spec.token)
+        refusal = self.endpoint.reason_to_refuse_lane() or stranger(data, self.listener.context.spec.token)
         if refusal is not None:
             self.refuse(*refusal)
             return

@@ -1,4 +1,4 @@
-"""The listener of a node: its port, its connections and what they share."""
+"""The Kafka server of a node: its ports, its connections and what they share."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from eagleray.actors.kafka_server.connection_rates import ConnectionRates
 from eagleray.actors.kafka_server.context import ListenerContext
 from eagleray.actors.kafka_server.delayed_fetches import DelayedFetches
 from eagleray.actors.kafka_server.descriptors import Descriptors, most_descriptors, throttle_accept_errors
+from eagleray.actors.kafka_server.endpoint import SHARED_PORT, Endpoint
 from eagleray.actors.kafka_server.fetch_sessions import FetchSessions
 from eagleray.actors.kafka_server.held_bytes import HeldBytes
 from eagleray.actors.kafka_server.idle_timeouts import SOON_S
@@ -33,7 +34,7 @@ _BACKLOG: Final = 1024
 
 
 class Listener:
-    """Takes connections of Kafka's clients and of the direct lane at one port.
+    """Takes connections of Kafka's clients and of the direct lane, at one port or several.
 
     Owns: the connections of Kafka's clients, and the tasks of their requests. A connection that begins like the direct
     lane counts as a client's until it has shown the token of the cluster; then it is handed over to a session of that
@@ -56,7 +57,7 @@ class Listener:
         self.connection_rates = ConnectionRates(
             config.max_connection_creation_rate, config.max_connection_creation_rate_per_ip, context.loop.time()
         )
-        self._advertised = Advertised(context.image)
+        self._advertised: dict[str, Advertised] = {}
         self._connections: set[Connection] = set()
         self.queued_bytes = QueuedBytes(config.queued_max_request_bytes, context.loop, self._connections)
         self.parts_of_requests = HeldBytes[Connection](config.queued_max_request_bytes // 2, _give_up_half_received)
@@ -69,7 +70,7 @@ class Listener:
         self._excess: dict[Connection, str] = {}
         """Connections that may stay only if they are of nodes or handles, and why."""
         self._by_address: Counter[str] = Counter()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._looks: Deadlines[Connection] = Deadlines(self._set_timer)
         """When to check which connection again, by the loop's clock."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -77,24 +78,25 @@ class Listener:
     def __len__(self) -> int:
         return len(self._connections)
 
-    @property
-    def advertised(self) -> Advertised:
-        """The brokers, as of the node's metadata."""
-        if self._advertised.image is not self.context.image:
-            self._advertised = Advertised(self.context.image)
-        return self._advertised
+    def advertised(self, listener_name: str) -> Advertised:
+        """The brokers, as of the node's metadata, where clients of a listener reach them."""
+        advertised = self._advertised.get(listener_name)
+        if advertised is None or advertised.image is not self.context.image:
+            advertised = self._advertised[listener_name] = Advertised(self.context.image, listener_name)
+        return advertised
 
     @property
     def has_two_phase_commit(self) -> bool:
         """Whether clients may take part in a two-phase commit, for which there are versions of their own."""
         return self.config.transaction_two_phase_commit_enable
 
-    async def listen(self, address: str, port: int) -> int:
-        """Listen at an address; return the port, or raise OSError where it is not free."""
+    async def listen(self, address: str, port: int, endpoint: Endpoint = SHARED_PORT) -> int:
+        """Listen at one more address; return the port, or raise OSError where it is not free."""
         loop = self.context.loop
         throttle_accept_errors(loop)
-        self._server = await loop.create_server(lambda: Connection(self), address, port, backlog=_BACKLOG)
-        chosen: int = self._server.sockets[0].getsockname()[1]
+        server = await loop.create_server(lambda: Connection(self, endpoint), address, port, backlog=_BACKLOG)
+        self._servers.append(server)
+        chosen: int = server.sockets[0].getsockname()[1]
         return chosen
 
     def begin_direct_session(self, transport: asyncio.Transport, data: bytes) -> None:
@@ -147,7 +149,7 @@ class Listener:
             return "limit", self._excess[connection]
         if not self.context.image.nodes:
             return "start", "this node is not part of its cluster yet; the client will try again"
-        return None
+        return connection.endpoint.reason_to_refuse_client()
 
     # Time and tasks
 
@@ -182,8 +184,8 @@ class Listener:
 
     async def close(self) -> None:
         """Accept no more connections, answer what is in flight, as far as that is soon done, and close."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         for connection in [*self._connections]:
             connection.finish()
         deadline_s = self.context.loop.time() + _GRACE_S
@@ -193,8 +195,8 @@ class Listener:
 
     def abort(self) -> None:
         """Let no peer in any more, and close every connection as it is."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         self._looks.clear()
         for task in [*self._tasks]:
             task.cancel()

@@ -9,7 +9,6 @@ import random
 import secrets
 import time
 from collections.abc import Coroutine
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from eagleray.actors.common.controller_channel import REPLY_TIMEOUT_S, ControllerChannel
 from eagleray.actors.common.listener_config import ListenerConfig
 from eagleray.actors.common.node_timer import NodeTimer
+from eagleray.actors.common.security_config import SecurityConfig
 from eagleray.actors.common.settings import config_of
 from eagleray.actors.common.spec import NodeSpec
 from eagleray.actors.common.storage_config import StorageConfig
@@ -29,8 +29,8 @@ from eagleray.actors.lanes.ray_lane import RayLane
 from eagleray.actors.lanes.sessions import Receiver, Sessions
 from eagleray.actors.process.image_keeper import ImageKeeper
 from eagleray.actors.process.incarnations import Incarnation, Incarnations, time_of_day_us
+from eagleray.actors.process.listening import Listening
 from eagleray.actors.process.node_status import NodeStatus
-from eagleray.actors.process.ports import ports_to_try
 from eagleray.actors.roles.catalog import ROLES
 from eagleray.actors.roles.role import Role, Supervisor
 from eagleray.actors.storage.data_directory import DataDirectory
@@ -41,12 +41,11 @@ from eagleray.actors.storage.replica_manager import ReplicaManager
 from eagleray.actors.storage.stray_logs import StrayLogs
 from eagleray.broker.controller.events import Answer, DescribeConfigs, FollowMetadata, GetMetadata, RegisterNode
 from eagleray.broker.controller.metadata_queries import answer_metadata, describe_configs, follow
-from eagleray.broker.filesystem import write_atomically
 from eagleray.broker.messages import Message
 from eagleray.broker.metadata.directory_identity import DirectoryRefused
 from eagleray.broker.metadata.image import EMPTY_IMAGE, MetadataImage
 from eagleray.broker.metadata.losses import EVERYTHING
-from eagleray.broker.metadata.nodes import NodeRegistration, ProcessRole
+from eagleray.broker.metadata.nodes import BrokerEndpoint, NodeRegistration, ProcessRole
 from eagleray.broker.metadata.topics import INTERNAL_TOPICS
 from eagleray.protocol.errors import ErrorCode
 
@@ -110,10 +109,11 @@ class Node:
         self.peer_host = self.sessions.peer_host
         self.peers.add_local(spec.node_id, self.sessions)
         self.ray_lane = RayLane(self.sessions)
+        security = config_of(SecurityConfig, spec.settings)
         self.listener = Listener(self, config_of(ListenerConfig, spec.settings), self._direct_session)
+        self._listening = Listening(spec, self.disk, self.listener, security.client_listeners)
         self._lock: Lock | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.port = 0
         self.is_registered = False
         self._status = NodeStatus(self, self._roles, self._stray_logs)
 
@@ -228,25 +228,12 @@ class Node:
     def _path(self, suffix: str) -> str:
         return f"{self.spec.data_dir}/nodes/{self.spec.node_id}.{suffix}"
 
+    async def _listen(self) -> None:
+        await self._listening.start()
+
     def _direct_session(self) -> DirectSession:
         spec, incarnation = self.spec, self.incarnation
         return DirectSession(self.sessions, self.turn, token=spec.token, node_id=spec.node_id, incarnation=incarnation)
-
-    async def _listen(self) -> None:
-        path = self._path("port")
-        last_port = int(self.disk.read_bytes(path)) if self.disk.exists(path) else 0
-        *others, last_resort = ports_to_try(self.spec, last_port)
-        for port in others:
-            with suppress(OSError):
-                self.port = await self._listen_at(port)
-                break
-        else:
-            self.port = await self._listen_at(last_resort)
-        if self.port != last_port:
-            write_atomically(self.disk, path, str(self.port).encode())
-
-    async def _listen_at(self, port: int) -> int:
-        return await self.listener.listen(self.spec.bind_host or self.spec.host, port)
 
     async def _follow(self) -> None:
         while True:
@@ -286,10 +273,22 @@ class Node:
             self.start_incarnation()
 
     @property
+    def port(self) -> int:
+        """The node's own port, at which nodes and handles reach it."""
+        return self._listening.port
+
+    @property
+    def endpoints(self) -> tuple[BrokerEndpoint, ...]:
+        """Its listeners for Kafka's clients."""
+        return self._listening.endpoints
+
+    @property
     def registration(self) -> NodeRegistration:
         """The registration of this node in this incarnation."""
         spec = self.spec
-        return NodeRegistration(spec.node_id, self.incarnation, spec.host, self.port, spec.roles, os.getpid())
+        where = (spec.host, self.port)
+        endpoints = self.endpoints
+        return NodeRegistration(spec.node_id, self.incarnation, *where, spec.roles, os.getpid(), endpoints=endpoints)
 
     async def _follow_once(self) -> None:
         followed = await self.controller.call_within(

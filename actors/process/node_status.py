@@ -44,6 +44,7 @@ class NodeStatus:
             "machine": spec.machine,
             "host": spec.host,
             "port": self._node.port,
+            "listeners": {each.listener: f"{each.host}:{each.port}" for each in self._node.endpoints},
         }
 
     def _of_cluster(self) -> dict[str, Any]:

@@ -37,6 +37,13 @@ class PortRange(msgspec.Struct, frozen=True):
         return cls(int(low), int(high))
 
 
+def ports_of_listener(node_id: int, ports: tuple[int, int], last_port: int) -> tuple[int, ...]:
+    """Where a node opens a listener for Kafka's clients: the first free one, in the order of `ports_to_try`."""
+    if ports == (0, 0):
+        return (last_port, 0) if last_port else (0,)
+    return _in_range(PortRange(*ports), node_id, last_port)
+
+
 def ports_to_try(spec: NodeSpec, last_port: int) -> tuple[int, ...]:
     """Where a node listens: the first free port of the one it was told, that of its last incarnation, and others.
 
@@ -47,7 +54,10 @@ def ports_to_try(spec: NodeSpec, last_port: int) -> tuple[int, ...]:
         return (spec.port,)
     if spec.port_range is None:
         return (last_port, 0) if last_port else (0,)
-    ports = PortRange(*spec.port_range)
-    first = spec.node_id % len(ports)
+    return _in_range(PortRange(*spec.port_range), spec.node_id, last_port)
+
+
+def _in_range(ports: PortRange, node_id: int, last_port: int) -> tuple[int, ...]:
+    first = node_id % len(ports)
     own = tuple(ports.low + (first + step) % len(ports) for step in range(len(ports)))
     return (last_port, *own) if last_port in ports else own

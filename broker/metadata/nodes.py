@@ -6,6 +6,7 @@ import enum
 from typing import Final
 
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.limits import Int32, Text
 from eagleray.broker.messages import Message
 
 NO_NODE: Final = -1
@@ -26,6 +27,15 @@ class ProcessRole(enum.StrEnum):
     LEADER = "leader"
 
 
+class BrokerEndpoint(Message, frozen=True):
+    """Where Kafka's clients reach a node by one of its listeners."""
+
+    listener: Text
+    security_protocol: Text
+    host: Text
+    port: Int32
+
+
 class NodeRegistration(Message, frozen=True):
     """A node that has registered: where it listens, and which of its incarnations this is."""
 
@@ -38,6 +48,18 @@ class NodeRegistration(Message, frozen=True):
     roles: tuple[str, ...]
     pid: int = 0
     ray_node: str = ""
+    endpoints: tuple[BrokerEndpoint, ...] = ()
+    """Its listeners for Kafka's clients; none where these come to the host and port above."""
+
+    def endpoint(self, listener_name: str) -> BrokerEndpoint | None:
+        """Return where clients of a listener reach it, if it has that listener."""
+        return next((each for each in self.endpoints if each.listener == listener_name), None)
+
+    @property
+    def bootstrap_address(self) -> str:
+        """Where Kafka's clients begin: its first listener, or the one port that it has."""
+        first = self.endpoints[0] if self.endpoints else self
+        return f"{first.host}:{first.port}"
 
 
 class PlannedNode(Message, frozen=True):

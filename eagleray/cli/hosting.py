@@ -141,7 +141,7 @@ def _bootstrap(credentials: ClusterCredentials) -> str:
     """Where clients bootstrap; a machine that is gone is left out."""
     nodes = credentials.image.nodes
     known = [nodes[node_id] for node_id in bootstrap_nodes(credentials.image.plan.values()) if node_id in nodes]
-    return ",".join(f"{node.host}:{node.port}" for node in known)
+    return ",".join(node.bootstrap_address for node in known)
 
 
 def _record(request: StartRequest, bootstrap: str, *, detach: bool) -> records.ClusterRecord:

@@ -26,7 +26,7 @@ from eagleray.broker.metadata.kept_image import KeptImage
 from eagleray.offline.findings import Finding, Severity, or_unreadable
 from eagleray.offline.layout import NODES
 
-_KNOWN = (".lock", ".port", RESERVE_SUFFIX)
+_KNOWN = (".lock", ".port", ".listeners", RESERVE_SUFFIX)
 
 
 def check_node_files(files: FileSystem, data_dir: str) -> tuple[list[DirectoryIdentity], list[Finding]]:

@@ -77,8 +77,13 @@ class LocalCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where Kafka's clients find the nodes that run."""
-        return ",".join(f"{node.spec.host}:{node.port}" for node in self.nodes.values())
+        """Where Kafka's clients find the nodes that run: at the first listener, where there are several."""
+        return ",".join(node.registration.bootstrap_address for node in self.nodes.values())
+
+    def bootstrap_servers_of(self, listener_name: str) -> str:
+        """Where Kafka's clients find a listener of the nodes that run."""
+        found = (node.registration.endpoint(listener_name) for node in self.nodes.values())
+        return ",".join(f"{endpoint.host}:{endpoint.port}" for endpoint in found if endpoint is not None)
 
     def connect(self) -> AsyncCluster:
         """Connect clients of the running loop; the caller closes them before the cluster ends."""

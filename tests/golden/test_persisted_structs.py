@@ -28,7 +28,11 @@ PARTITION = f"({LEADERSHIP}, partition_epoch?: int, adding?: [int], removing?: [
 REPLICAS = f"(partition: {TOPIC_PARTITION}, {LEADERSHIP}, adding?: [int], removing?: [int])"
 TOPIC = f"name: str, topic_id: bytes, configs: {{str: str}}, partitions: [{PARTITION}]"
 PLANNED = f"(node_id: int, roles: [str], dedicated_to?: {TOPIC_PARTITION} | None, machine?: str)"
-NODE = "(node_id: int, incarnation: int, host: str, port: int, roles: [str], pid?: int, ray_node?: str)"
+ENDPOINT = "(listener: str, security_protocol: str, host: str, port: int)"
+NODE = (
+    "(node_id: int, incarnation: int, host: str, port: int, roles: [str], pid?: int, ray_node?: str, "
+    f"endpoints?: [{ENDPOINT}])"
+)
 LOSS = f"(lost?: [{TOPIC_PARTITION}], in_doubt?: [{TOPIC_PARTITION}], is_everything?: bool)"
 PREFIX = "(size_bytes?: int, checksum?: int)"
 CACHED_BATCH = "(first_sequence: int, last_sequence: int, first_offset: int, last_offset: int, timestamp_ms: int)"

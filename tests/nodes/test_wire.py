@@ -156,7 +156,10 @@ async def test_clients_are_told_what_is_advertised_which_need_not_be_where_nodes
         found = find_coordinator.FindCoordinatorRequest(key_type=1, coordinator_keys=("checkout",))
         assert (await wire.any(found, 6)).coordinators[0].host == "localhost"
         addresses = {
-            socket.getsockname()[0] for node in nodes.nodes.values() for socket in node.listener._server.sockets
+            socket.getsockname()[0]
+            for node in nodes.nodes.values()
+            for server in node.listener._servers
+            for socket in server.sockets
         }
         assert addresses == {"127.0.0.1"}
 

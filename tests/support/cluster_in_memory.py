@@ -58,7 +58,7 @@ class NodeInMemory(LocalNode):
         return PeersInMemory(self._cluster.network, self.spec.node_id)
 
     async def _listen(self) -> None:
-        self.port = FIRST_PORT + self.spec.node_id
+        self._listening.port = FIRST_PORT + self.spec.node_id
 
     def steady_ms(self) -> int:
         return int(self.loop.time() * 1000)
