@@ -1,4 +1,4 @@
-"""Regular expressions that clients send: for topics to subscribe to, and for transactions to list.
+"""Regular expressions that clients send, for topics to subscribe to and transactions to list, or that read their names.
 
 The language and the matcher are RE2's, as in Kafka: it reads a name once, whatever the expression, and bounds the
 memory of an expression. Python's own matcher can be kept busy for ever by a client.
@@ -7,7 +7,7 @@ memory of an expression. Python's own matcher can be kept busy for ever by a cli
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import re2
 
@@ -27,14 +27,26 @@ class Pattern:
 
     def __init__(self, pattern: str) -> None:
         """Compile an expression. Raises BadPattern."""
-        try:
-            self._matcher = re2.compile(pattern, _OPTIONS)
-        except re2.error as error:
-            raise BadPattern(error.args[0].decode(errors="replace")) from None
+        self._matcher = _compile(pattern, _OPTIONS)
 
     def describes(self, text: str) -> bool:
         """Whether the expression matches the whole of a text."""
         return self._matcher.fullmatch(text) is not None
+
+
+class CapturingPattern:
+    """A regular expression that says as well what its groups have matched."""
+
+    __slots__ = ("_matcher",)
+
+    def __init__(self, pattern: str) -> None:
+        """Compile an expression. Raises BadPattern."""
+        self._matcher = _compile(pattern, _CAPTURING_OPTIONS)
+
+    def groups_of(self, text: str) -> tuple[str | None, ...] | None:
+        """Return the text and what each group has matched of it; None where the expression does not match all of it."""
+        found = self._matcher.fullmatch(text)
+        return None if found is None else (text, *found.groups())
 
 
 def compile_pattern(pattern: str) -> Pattern:
@@ -56,13 +68,21 @@ def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
     return frozenset(filter(compiled.describes, names))
 
 
-def _make_options() -> re2.Options:
+def _compile(pattern: str, options: re2.Options) -> Any:  # noqa: ANN401 - re2 has no types
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise BadPattern(error.args[0].decode(errors="replace")) from None
+
+
+def _make_options(*, captures: bool) -> re2.Options:
     options = re2.Options()
     options.max_mem = _MOST_MEMORY_BYTES
     # An error goes to the client that sent the expression, not to the log of this process.
     options.log_errors = False
-    options.never_capture = True
+    options.never_capture = not captures
     return options
 
 
-_OPTIONS: Final = _make_options()
+_OPTIONS: Final = _make_options(captures=False)
+_CAPTURING_OPTIONS: Final = _make_options(captures=True)

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import enum
+import os
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
 from eagleray.broker.security.listeners import ClientListener, SecurityProtocol, parse_listeners
-from eagleray.broker.settings import InvalidConfig, Setting, check_ranges
+from eagleray.broker.security.principal_mapping import PrincipalMapping
+from eagleray.broker.settings import NOT_IN_KAFKA, InvalidConfig, Setting, check_ranges
+
+TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+
+
+class ClientAuth(enum.StrEnum):
+    """Whether clients have to show a certificate, in Kafka's words."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
+
+class StoreType(enum.StrEnum):
+    """The form of certificates and keys in files; Kafka knows JKS and PKCS12 as well."""
+
+    PEM = "PEM"
 
 
 class SecurityConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -43,11 +62,94 @@ class SecurityConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         ),
     ] = ",".join(f"{protocol}:{protocol}" for protocol in SecurityProtocol)
 
+    ssl_keystore_type: Annotated[
+        StoreType, Setting("The form of the file with a node's certificate and its key.", kafka="JKS")
+    ] = StoreType.PEM
+
+    ssl_keystore_location: Annotated[
+        str,
+        Setting(
+            "The PEM file with the certificate of each node, the CAs behind it and its key without a password; or a "
+            "directory with `tls.crt` and `tls.key`, as Kubernetes keeps them. A file that changes is read again when "
+            "the next client comes.",
+            also="set where a listener is SSL or SASL_SSL",
+        ),
+    ] = ""
+
+    ssl_truststore_type: Annotated[
+        StoreType, Setting("The form of the file with the CAs of clients' certificates.", kafka="JKS")
+    ] = StoreType.PEM
+
+    ssl_truststore_location: Annotated[
+        str,
+        Setting(
+            "The PEM file with the CAs whose certificates clients may show, or a directory with `ca.crt`. A file that "
+            "changes is read again when the next client comes.",
+            also="set where a listener is SSL and `ssl.client.auth` is not none",
+        ),
+    ] = ""
+
+    ssl_client_auth: Annotated[
+        ClientAuth,
+        Setting(
+            "Whether clients of SSL listeners have to show a certificate (required), may show one (requested) or are "
+            "not asked for one. Those of SASL_SSL listeners are not asked, as in Kafka."
+        ),
+    ] = ClientAuth.NONE
+
+    ssl_enabled_protocols: Annotated[
+        tuple[str, ...],
+        Setting("The versions of TLS that clients may speak, with commas between.", also="TLSv1.2 or TLSv1.3, or both"),
+    ] = TLS_VERSIONS
+
+    ssl_principal_mapping_rules: Annotated[
+        str,
+        Setting(
+            "Rules that make a principal of the name in a client's certificate: RULE:PATTERN/REPLACEMENT/[LU] or "
+            "DEFAULT, with commas between; the first that matches all of the name counts. Patterns are RE2's. A client "
+            "for which none matches is not let in."
+        ),
+    ] = "DEFAULT"
+
+    connection_authentication_timeout_ms: Annotated[
+        int,
+        Setting(
+            "How long a client of a listener with TLS or SASL may take to show who it is, from its connection on.",
+            unit="ms",
+            least=1,
+            kafka=NOT_IN_KAFKA,
+            reached="the connection is closed",
+        ),
+    ] = 30_000
+
     def __post_init__(self) -> None:
         check_ranges(self)
+        PrincipalMapping(self.ssl_principal_mapping_rules)
+        if not self.ssl_enabled_protocols or not {*self.ssl_enabled_protocols} <= {*TLS_VERSIONS}:
+            given = ",".join(self.ssl_enabled_protocols)
+            raise InvalidConfig(f"ssl.enabled.protocols is {given!r}; expected {' or '.join(TLS_VERSIONS)}, or both")
         for listener in self.client_listeners:
-            if listener.protocol is not SecurityProtocol.PLAINTEXT:
-                raise InvalidConfig(f"listener {listener.name} is {listener.protocol}, which is not served yet")
+            self._check(listener)
+
+    def _check(self, listener: ClientListener) -> None:
+        if listener.protocol.has_sasl:
+            raise InvalidConfig(f"listener {listener.name} is {listener.protocol}, which is not served yet")
+        if listener.protocol.has_tls and not os.path.isabs(self.ssl_keystore_location):
+            raise InvalidConfig(
+                f"listener {listener.name} is {listener.protocol}, and ssl.keystore.location is "
+                f"{self.ssl_keystore_location!r}; expected the absolute path of a PEM file, or of a directory"
+            )
+        if self.client_auth_of(listener.protocol) is not ClientAuth.NONE and not os.path.isabs(
+            self.ssl_truststore_location
+        ):
+            raise InvalidConfig(
+                f"ssl.client.auth is {self.ssl_client_auth}, and ssl.truststore.location is "
+                f"{self.ssl_truststore_location!r}; expected the absolute path of a PEM file, or of a directory"
+            )
+
+    def client_auth_of(self, protocol: SecurityProtocol) -> ClientAuth:
+        """Whether clients of a listener with this protocol are asked for a certificate."""
+        return self.ssl_client_auth if protocol is SecurityProtocol.SSL else ClientAuth.NONE
 
     @cached_property
     def client_listeners(self) -> tuple[ClientListener, ...]:

@@ -15,6 +15,7 @@ from eagleray.actors.kafka_server.endpoint import SHARED_PORT, Endpoint
 from eagleray.actors.kafka_server.guard_questions import GuardQuestions
 from eagleray.actors.kafka_server.handlers.api_versions import refuse_unknown_version
 from eagleray.actors.kafka_server.handlers.registry import SERVED
+from eagleray.actors.kafka_server.identity import ANONYMOUS, Identity
 from eagleray.actors.kafka_server.idle_timeouts import IdleTimeouts, Verdict
 from eagleray.actors.kafka_server.rate_limit import RateLimit
 from eagleray.actors.kafka_server.responses import Responses
@@ -38,6 +39,8 @@ _SMALL_FRAME_BYTES: Final = 64 * 1024
 _ENOUGH_BYTES: Final = 1024 * 1024
 """When the responses of a turn have so many bytes, the next request is taken after they are written."""
 
+TOO_FAST: Final = "more connections come than max.connection.creation.rate and its limit per ip allow"
+
 
 class Connection(asyncio.Protocol):
     """Takes requests, passes each to its handler, and sends the responses in the order of the requests.
@@ -49,9 +52,10 @@ class Connection(asyncio.Protocol):
     logged and closed; other peers do not notice.
     """
 
-    def __init__(self, listener: Listener, endpoint: Endpoint = SHARED_PORT) -> None:
+    def __init__(self, listener: Listener, endpoint: Endpoint = SHARED_PORT, identity: Identity = ANONYMOUS) -> None:
         self.listener = listener
         self.endpoint = endpoint
+        self.identity = identity
         self.peer_host = ""
         self.peer_port = 0
         self._loop = listener.context.loop
@@ -201,9 +205,11 @@ class Connection(asyncio.Protocol):
 
     def _is_let_in_now(self, data: bytes) -> bool:
         """Whether as few clients have come of late as may come; else it is let in later, or not at all."""
+        if self.endpoint.has_arrivals:
+            return True
         wait_s = self.listener.connection_rates.wait_s(self.peer_host, self._loop.time())
         if wait_s is None:
-            self.refuse("rate", "more connections come than max.connection.creation.rate and its limit per ip allow")
+            self.refuse("rate", TOO_FAST)
         elif wait_s > 0:
             self._first_bytes = data
             self._pause_for(wait_s)

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from eagleray.actors.kafka_server.tls import TlsCertificates
 from eagleray.broker.security.listeners import SecurityProtocol
 
 OWN_LISTENER: Final = ""
@@ -19,6 +20,14 @@ class Endpoint(msgspec.Struct, frozen=True):
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     takes_direct_lane: bool = False
     takes_clients: bool = True
+    tls: TlsCertificates | None = None
+    authentication_timeout_s: float = 0
+    """How long a client may take to show who it is."""
+
+    @property
+    def has_arrivals(self) -> bool:
+        """Whether peers have something to show before they are clients; they have been counted and timed by then."""
+        return self.tls is not None
 
     def reason_to_refuse_client(self) -> tuple[str, str] | None:
         """Return why Kafka's clients are not served here, if they are not: a kind and a sentence."""

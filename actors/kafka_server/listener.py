@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from eagleray.actors.common.listener_config import ListenerConfig
 from eagleray.actors.kafka_server.advertised import Advertised
-from eagleray.actors.kafka_server.connection import Connection
+from eagleray.actors.kafka_server.arrival import Arrival
+from eagleray.actors.kafka_server.arrivals import Arrivals
+from eagleray.actors.kafka_server.connection import TOO_FAST, Connection
 from eagleray.actors.kafka_server.connection_rates import ConnectionRates
 from eagleray.actors.kafka_server.context import ListenerContext
 from eagleray.actors.kafka_server.delayed_fetches import DelayedFetches
@@ -18,10 +20,12 @@ from eagleray.actors.kafka_server.descriptors import Descriptors, most_descripto
 from eagleray.actors.kafka_server.endpoint import SHARED_PORT, Endpoint
 from eagleray.actors.kafka_server.fetch_sessions import FetchSessions
 from eagleray.actors.kafka_server.held_bytes import HeldBytes
+from eagleray.actors.kafka_server.identity import Identity
 from eagleray.actors.kafka_server.idle_timeouts import SOON_S
 from eagleray.actors.kafka_server.keep_alive import keep_alive
 from eagleray.actors.kafka_server.queued_bytes import QueuedBytes
 from eagleray.actors.kafka_server.throttled_log import ThrottledLog
+from eagleray.actors.kafka_server.tls_arrival import TlsArrival
 from eagleray.broker.runtime.deadlines import NEVER_MS, Deadlines
 
 _TOO_MANY_CONNECTIONS: Final = "there are as many connections as max.connections and max.connections.per.ip allow"
@@ -71,8 +75,9 @@ class Listener:
         """Connections that may stay only if they are of nodes or handles, and why."""
         self._by_address: Counter[str] = Counter()
         self._servers: list[asyncio.Server] = []
-        self._looks: Deadlines[Connection] = Deadlines(self._set_timer)
+        self._looks: Deadlines[Connection | Arrival] = Deadlines(self._set_timer)
         """When to check which connection again, by the loop's clock."""
+        self.arrivals = Arrivals(self.look_soon)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -94,10 +99,36 @@ class Listener:
         """Listen at one more address; return the port, or raise OSError where it is not free."""
         loop = self.context.loop
         throttle_accept_errors(loop)
-        server = await loop.create_server(lambda: Connection(self, endpoint), address, port, backlog=_BACKLOG)
+        server = await loop.create_server(lambda: self._entrance(endpoint), address, port, backlog=_BACKLOG)
         self._servers.append(server)
         chosen: int = server.sockets[0].getsockname()[1]
         return chosen
+
+    def _entrance(self, endpoint: Endpoint) -> asyncio.Protocol:
+        """Return what takes a peer that has just connected."""
+        if endpoint.tls is not None:
+            return TlsArrival(self, endpoint, endpoint.tls)
+        return Connection(self, endpoint)
+
+    def after_tls(self, arrival: Arrival, identity: Identity) -> asyncio.Protocol:
+        """Return what takes a peer that has shaken hands."""
+        return Connection(self, arrival.endpoint, identity)
+
+    def wait_of_arrival(self, arrival: Arrival, descriptor: int) -> float | None:
+        """Take note of an arrival; return for how long it has to wait, or None where it has been refused."""
+        config, address = self.config, arrival.peer_host
+        self.arrivals.add(arrival)
+        if self._descriptors.are_for_nodes(descriptor):
+            arrival.refuse("files", _TOO_MANY_FILES)
+            return None
+        of_address = self._by_address[address] + self.arrivals.of(address)
+        if len(self) + len(self.arrivals) > config.max_connections or of_address > config.max_connections_per_ip:
+            arrival.refuse("limit", _TOO_MANY_CONNECTIONS)
+            return None
+        wait_s = self.connection_rates.wait_s(address, self.context.loop.time())
+        if wait_s is None:
+            arrival.refuse("rate", TOO_FAST)
+        return wait_s
 
     def begin_direct_session(self, transport: asyncio.Transport, data: bytes) -> None:
         """Hand a connection over to the direct lane, with what has come of it.
@@ -159,12 +190,12 @@ class Listener:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def look_soon(self, connection: Connection) -> None:
+    def look_soon(self, connection: Connection | Arrival) -> None:
         """Check a connection soon, because it may hold an incomplete request."""
         self._look_after(connection, SOON_S)
 
-    def _look_after(self, connection: Connection, delay_s: float) -> None:
-        if connection in self._connections:
+    def _look_after(self, connection: Connection | Arrival, delay_s: float) -> None:
+        if connection in self._connections or connection in self.arrivals:
             self._looks.set_by(connection, self._now_ms() + int(delay_s * 1000))
 
     def _now_ms(self) -> int:
@@ -200,7 +231,7 @@ class Listener:
         self._looks.clear()
         for task in [*self._tasks]:
             task.cancel()
-        for connection in [*self._connections]:
+        for connection in (*self.arrivals, *self._connections):
             connection.abort()
 
 

@@ -8,9 +8,11 @@ from typing import Final
 
 import msgspec
 
+from eagleray.actors.common.security_config import SecurityConfig
 from eagleray.actors.common.spec import NodeSpec
 from eagleray.actors.kafka_server.endpoint import LANE_PORT, SHARED_PORT, Endpoint
 from eagleray.actors.kafka_server.listener import Listener
+from eagleray.actors.kafka_server.tls import TlsCertificates
 from eagleray.actors.process.ports import ports_of_listener, ports_to_try
 from eagleray.actors.storage.disk import Disk
 from eagleray.broker.filesystem import write_atomically
@@ -31,19 +33,20 @@ class Listening:
     Persists: each port, by the name of its listener, so that clients find the node again after a restart.
     """
 
-    def __init__(
-        self, spec: NodeSpec, disk: Disk, listener: Listener, client_listeners: tuple[ClientListener, ...]
-    ) -> None:
+    def __init__(self, spec: NodeSpec, disk: Disk, listener: Listener, security: SecurityConfig) -> None:
         self._spec = spec
         self._disk = disk
         self._listener = listener
-        self._client_listeners = client_listeners
+        self._security = security
+        self._client_listeners = security.client_listeners
         self._path = f"{spec.data_dir}/nodes/{spec.node_id}"
         self.port = 0
         self.endpoints: tuple[BrokerEndpoint, ...] = ()
 
     async def start(self) -> None:
-        """Listen at every port, or, where one cannot be had, at none, and raise OSError."""
+        """Listen at every port, or, where one cannot be had, at none, and raise OSError; or InvalidConfig, where the
+        certificates of a listener cannot be read.
+        """
         try:
             await self._open_ports()
         except BaseException:
@@ -68,14 +71,14 @@ class Listening:
         chosen: dict[str, int] = {}
         for each in self._client_listeners:
             chosen[each.name] = await self._listen_for_clients(each, host, known.get(each.name, 0))
-        self.endpoints = tuple(self._endpoint(each, chosen[each.name]) for each in self._client_listeners)
+        self.endpoints = tuple(self._advertised(each, chosen[each.name]) for each in self._client_listeners)
         if chosen != known:
             write_atomically(self._disk, path, msgspec.json.encode(chosen))
 
     async def _listen_for_clients(self, listener: ClientListener, host: str, last_port: int) -> int:
-        ports = ports_of_listener(self._spec.node_id, listener.ports, last_port)
+        ports, endpoint = ports_of_listener(self._spec.node_id, listener.ports, last_port), self._endpoint_of(listener)
         try:
-            return await self._listen(listener.host or host, ports, Endpoint(listener.name, listener.protocol))
+            return await self._listen(listener.host or host, ports, endpoint)
         except OSError as error:
             low, high = listener.ports
             raise CannotListen(
@@ -92,6 +95,18 @@ class Listening:
                 return await self._listener.listen(host, port, endpoint)
         return await self._listener.listen(host, last_resort, endpoint)
 
-    def _endpoint(self, listener: ClientListener, port: int) -> BrokerEndpoint:
+    def _endpoint_of(self, listener: ClientListener) -> Endpoint:
+        security, protocol = self._security, listener.protocol
+        clock_s = self._listener.context.loop.time
+        return Endpoint(
+            listener.name,
+            protocol,
+            tls=TlsCertificates(security, clock_s, client_auth=security.client_auth_of(protocol))
+            if protocol.has_tls
+            else None,
+            authentication_timeout_s=security.connection_authentication_timeout_ms / 1000,
+        )
+
+    def _advertised(self, listener: ClientListener, port: int) -> BrokerEndpoint:
         host = listener.host_for_clients(self._spec.host)
         return BrokerEndpoint(listener.name, str(listener.protocol), host, listener.advertised_port or port)

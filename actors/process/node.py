@@ -111,7 +111,7 @@ class Node:
         self.ray_lane = RayLane(self.sessions)
         security = config_of(SecurityConfig, spec.settings)
         self.listener = Listener(self, config_of(ListenerConfig, spec.settings), self._direct_session)
-        self._listening = Listening(spec, self.disk, self.listener, security.client_listeners)
+        self._listening = Listening(spec, self.disk, self.listener, security)
         self._lock: Lock | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_registered = False
