@@ -116,7 +116,7 @@ class LocalFile:
     @classmethod
     def open(cls, path: str) -> LocalFile:
         """Open a file, or create it."""
-        return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644))
+        return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
 
     def write(self, buffers: Sequence[BytesLike]) -> int:
         return os.writev(self._descriptor, buffers)

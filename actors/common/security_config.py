@@ -11,7 +11,8 @@ import msgspec
 
 from eagleray.broker.security.listeners import ClientListener, SecurityProtocol, parse_listeners
 from eagleray.broker.security.principal_mapping import PrincipalMapping
-from eagleray.broker.settings import NOT_IN_KAFKA, InvalidConfig, Setting, check_ranges
+from eagleray.broker.security.sasl import MECHANISMS
+from eagleray.broker.settings import INT64_MAX, NOT_IN_KAFKA, InvalidConfig, Setting, check_ranges
 
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 
@@ -111,6 +112,44 @@ class SecurityConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         ),
     ] = "DEFAULT"
 
+    sasl_enabled_mechanisms: Annotated[
+        tuple[str, ...],
+        Setting(
+            "The SASL mechanisms by which clients of SASL listeners may show who they are, with commas between.",
+            also="SCRAM-SHA-256, SCRAM-SHA-512 and PLAIN; PLAIN sends passwords as they are, so that it wants SASL_SSL",
+            kafka="GSSAPI",
+        ),
+    ] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+    sasl_server_max_receive_size: Annotated[
+        int,
+        Setting(
+            "The largest request that a node reads of a client that has not authenticated yet.",
+            unit="bytes",
+            least=1,
+            reached="the connection is closed",
+        ),
+    ] = 524_288
+
+    connections_max_reauth_ms: Annotated[
+        int,
+        Setting(
+            "How long a client may go on after it has authenticated; it has to authenticate again before, or it is "
+            "closed. Its credential counts as it is then. 0 for ever.",
+            unit="ms",
+            most=INT64_MAX,
+            reached="the connection is closed",
+        ),
+    ] = 0
+
+    connection_failed_authentication_delay_ms: Annotated[
+        int,
+        Setting(
+            "How long after its message a client is told that its authentication has failed, and closed.",
+            unit="ms",
+        ),
+    ] = 100
+
     connection_authentication_timeout_ms: Annotated[
         int,
         Setting(
@@ -128,12 +167,18 @@ class SecurityConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not self.ssl_enabled_protocols or not {*self.ssl_enabled_protocols} <= {*TLS_VERSIONS}:
             given = ",".join(self.ssl_enabled_protocols)
             raise InvalidConfig(f"ssl.enabled.protocols is {given!r}; expected {' or '.join(TLS_VERSIONS)}, or both")
+        if not self.sasl_enabled_mechanisms or not {*self.sasl_enabled_mechanisms} <= {*MECHANISMS}:
+            given = ",".join(self.sasl_enabled_mechanisms)
+            raise InvalidConfig(f"sasl.enabled.mechanisms is {given!r}; expected some of {', '.join(MECHANISMS)}")
+        if self.connection_failed_authentication_delay_ms >= self.connection_authentication_timeout_ms:
+            raise InvalidConfig(
+                "connection.failed.authentication.delay.ms is no less than connection.authentication.timeout.ms; "
+                "expected less, so that clients hear that they have failed"
+            )
         for listener in self.client_listeners:
             self._check(listener)
 
     def _check(self, listener: ClientListener) -> None:
-        if listener.protocol.has_sasl:
-            raise InvalidConfig(f"listener {listener.name} is {listener.protocol}, which is not served yet")
         if listener.protocol.has_tls and not os.path.isabs(self.ssl_keystore_location):
             raise InvalidConfig(
                 f"listener {listener.name} is {listener.protocol}, and ssl.keystore.location is "

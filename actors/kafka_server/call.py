@@ -9,6 +9,7 @@ from eagleray.actors.common.controller_channel import ControllerAnswer
 from eagleray.actors.kafka_server.api_handler import ApiHandler
 from eagleray.actors.kafka_server.context import ListenerContext
 from eagleray.actors.kafka_server.guard_questions import GuardQuestions
+from eagleray.actors.kafka_server.identity import Identity
 from eagleray.actors.lanes.link import Fields, OnReply, Reply, RequestType
 from eagleray.broker.metadata.nodes import ProcessRole
 from eagleray.broker.runtime.connection_bindings import NO_QUESTION, ClientConnection
@@ -72,6 +73,20 @@ class Call:
     def client_host(self) -> str:
         """The address that the request came from."""
         return self._connection.peer_host
+
+    @property
+    def identity(self) -> Identity:
+        """Who the client is."""
+        return self._connection.identity
+
+    def authenticated_again(self, identity: Identity) -> None:
+        """Let the connection go on with a session that ends later."""
+        self._connection.identity = identity
+        self._connection.listener.look_soon(self._connection)
+
+    def close_after_answer(self) -> None:
+        """Take no more requests of this connection, and close it when those in flight are answered."""
+        self._connection.finish()
 
     @property
     def listener(self) -> Listener:

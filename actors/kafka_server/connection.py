@@ -119,6 +119,8 @@ class Connection(asyncio.Protocol):
 
         Return after how many seconds to look again.
         """
+        if now_s >= self.identity.session_ends_s:
+            self.refuse("session", "it has not authenticated again within connections.max.reauth.ms")
         # The peer is not to blame for what this node does not read.
         incomplete_bytes = 0 if self._is_paused else self._frames.buffered_bytes + len(self._first_bytes)
         verdict = self._idle_timeouts.look(now_s, incomplete_bytes=incomplete_bytes, is_busy=bool(self._waiting))
@@ -127,10 +129,11 @@ class Connection(asyncio.Protocol):
         elif verdict is Verdict.IDLE:
             _log.info("closing the connection with %s:%s: it was idle", self.peer_host, self.peer_port)
             self.abort()
-        return self._idle_timeouts.next_look_s
+        return min(self._idle_timeouts.next_look_s, self.identity.session_ends_s - now_s)
 
     def refuse(self, kind: str, sentence: str) -> None:
         """Close at once, and log what the peer looks like."""
+        sentence = f"{sentence} ({self.identity.shown})" if self.identity.shown else sentence
         self.listener.throttled_log.log_closing(self.peer_host, self.peer_port, kind, sentence)
         self.abort()
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from eagleray.actors.common.security_config import SecurityConfig
 from eagleray.actors.kafka_server.tls import TlsCertificates
 from eagleray.broker.security.listeners import SecurityProtocol
 
@@ -21,13 +22,16 @@ class Endpoint(msgspec.Struct, frozen=True):
     takes_direct_lane: bool = False
     takes_clients: bool = True
     tls: TlsCertificates | None = None
+    sasl: SecurityConfig | None = None
+    """By what its clients authenticate, where they do so by SASL."""
+
     authentication_timeout_s: float = 0
     """How long a client may take to show who it is."""
 
     @property
     def has_arrivals(self) -> bool:
         """Whether peers have something to show before they are clients; they have been counted and timed by then."""
-        return self.tls is not None
+        return self.tls is not None or self.sasl is not None
 
     def reason_to_refuse_client(self) -> tuple[str, str] | None:
         """Return why Kafka's clients are not served here, if they are not: a kind and a sentence."""

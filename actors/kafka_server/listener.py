@@ -23,7 +23,9 @@ from eagleray.actors.kafka_server.held_bytes import HeldBytes
 from eagleray.actors.kafka_server.identity import Identity
 from eagleray.actors.kafka_server.idle_timeouts import SOON_S
 from eagleray.actors.kafka_server.keep_alive import keep_alive
+from eagleray.actors.kafka_server.password_checks import PasswordChecks
 from eagleray.actors.kafka_server.queued_bytes import QueuedBytes
+from eagleray.actors.kafka_server.sasl_arrival import SaslArrival
 from eagleray.actors.kafka_server.throttled_log import ThrottledLog
 from eagleray.actors.kafka_server.tls_arrival import TlsArrival
 from eagleray.broker.runtime.deadlines import NEVER_MS, Deadlines
@@ -78,6 +80,8 @@ class Listener:
         self._looks: Deadlines[Connection | Arrival] = Deadlines(self._set_timer)
         """When to check which connection again, by the loop's clock."""
         self.arrivals = Arrivals(self.look_soon)
+        self.password_checks = PasswordChecks(context.loop)
+        self.failed_authentications = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -108,10 +112,19 @@ class Listener:
         """Return what takes a peer that has just connected."""
         if endpoint.tls is not None:
             return TlsArrival(self, endpoint, endpoint.tls)
+        if endpoint.sasl is not None:
+            return SaslArrival(self, endpoint, endpoint.sasl)
         return Connection(self, endpoint)
 
     def after_tls(self, arrival: Arrival, identity: Identity) -> asyncio.Protocol:
         """Return what takes a peer that has shaken hands."""
+        sasl = arrival.endpoint.sasl
+        if sasl is not None:
+            return SaslArrival(self, arrival.endpoint, sasl, arrival.deadline_s)
+        return self.connection_of(arrival, identity)
+
+    def connection_of(self, arrival: Arrival, identity: Identity) -> Connection:
+        """Return the connection of a peer that has shown who it is."""
         return Connection(self, arrival.endpoint, identity)
 
     def wait_of_arrival(self, arrival: Arrival, descriptor: int) -> float | None:
@@ -229,6 +242,7 @@ class Listener:
         for server in self._servers:
             server.close()
         self._looks.clear()
+        self.password_checks.close()
         for task in [*self._tasks]:
             task.cancel()
         for connection in (*self.arrivals, *self._connections):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final, Union
 
 from eagleray.actors.lanes import messages
+from eagleray.broker.controller import credential_events, replica_events
 from eagleray.broker.controller import events as controller
-from eagleray.broker.controller import replica_events
 from eagleray.broker.groups import events as groups
 from eagleray.broker.groups.classic import events as classic_groups
 from eagleray.broker.groups.consumer import events as consumer_groups
@@ -74,6 +74,7 @@ REQUESTS: Final[dict[ProcessRole, tuple[type, ...]]] = {
         replica_events.ListReassignments,
         replica_events.ElectLeaders,
         replica_events.DrainNodes,
+        credential_events.AlterCredentials,
         messages.RaftMessage,
     ),
 }
@@ -124,6 +125,7 @@ REPLIES: Final[tuple[type, ...]] = (
     replica_events.PartitionsAnswered,
     replica_events.ReassignmentsListed,
     replica_events.DrainAnswered,
+    credential_events.CredentialsAltered,
     controller.ConfigsDescribed,
 )
 

@@ -18,7 +18,7 @@ from eagleray.protocol.records import BytesLike
 MAGIC: Final = b"EAGL"
 """As the length of a frame this is more than any listener takes, so it cannot be mistaken for Kafka's protocol."""
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Another number wherever a peer of the last could not read what is sent; see `tests/golden/lane_messages.txt`."""
 
 TOKEN_BYTES: Final = 32

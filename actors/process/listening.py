@@ -104,6 +104,7 @@ class Listening:
             tls=TlsCertificates(security, clock_s, client_auth=security.client_auth_of(protocol))
             if protocol.has_tls
             else None,
+            sasl=security if protocol.has_sasl else None,
             authentication_timeout_s=security.connection_authentication_timeout_ms / 1000,
         )
 

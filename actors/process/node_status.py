@@ -74,6 +74,7 @@ class NodeStatus:
         return {
             "sessions": len(node.sessions),
             "connections": len(node.listener),
+            "failed_authentications": node.listener.failed_authentications,
             "failed_requests": dict(sorted(self.failed_requests.items())),
             "asked_others": node.peers.traffic.as_dict(),
             "events_a_turn": {

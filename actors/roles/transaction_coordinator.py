@@ -86,10 +86,12 @@ class TransactionCoordinatorRole(CoordinatorRole):
         return self._post_with_origin if message_type in _BEGIN else self.post
 
     def _post_with_origin(self, request: InitProducerId | BeginBranched | TakePoolOver) -> None:
-        """Take a request, with the address of its connection in place of what a client says of itself."""
+        """Take a request, with what its connection shows in place of what a client says of itself."""
         host = self.context.peer_host(request.request_id)
         if host:
-            request = replace(request, origin=replace(request.origin or UNKNOWN_ORIGIN, client_address=host))
+            # By a lane, on which clients have no principal.
+            told = request.origin or UNKNOWN_ORIGIN
+            request = replace(request, origin=replace(told, client_address=host, principal=""))
         self.post(request)
 
     # Markers
@@ -156,7 +158,7 @@ def _log_held_too_long(effect: HeldTooLong) -> None:
         effect.transactional_id,
         effect.producer.producer_id,
         effect.origin.client_address or "an unknown address",
-        effect.origin.client_id,
+        " ".join(filter(None, (effect.origin.client_id, effect.origin.principal))),
         effect.message,
     )
 

@@ -32,7 +32,7 @@ class DirectoryLock:
         """Take the lock; raises PartitionLocked where another process has it."""
         self._is_held = False
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -134,7 +134,7 @@ class LocalDisk(LocalFileSystem):
 
     def allocate(self, path: str, size_bytes: int) -> None:
         """Have the file system set blocks aside, which costs no writing where it can do that."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, size_bytes)
         except OSError:

@@ -117,6 +117,16 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 100_000
 
+    max_scram_users: Annotated[
+        int,
+        Setting(
+            "The number of users that may have SCRAM credentials, which every node keeps in memory. Those of further "
+            "users are refused with POLICY_VIOLATION.",
+            kafka=NOT_IN_KAFKA,
+            reached="POLICY_VIOLATION",
+        ),
+    ] = 10_000
+
     max_partitions_per_cluster: Annotated[
         int,
         Setting(

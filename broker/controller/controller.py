@@ -9,6 +9,8 @@ from eagleray.broker.controller.altering import alter_configs, delete_topics, gr
 from eagleray.broker.controller.balancing import LeaderBalance, elect_leaders
 from eagleray.broker.controller.config import ControllerConfig
 from eagleray.broker.controller.creating import create_topics
+from eagleray.broker.controller.credential_events import AlterCredentials
+from eagleray.broker.controller.credentials import alter_credentials
 from eagleray.broker.controller.decisions import Decision
 from eagleray.broker.controller.draining import drain_nodes
 from eagleray.broker.controller.events import (
@@ -149,6 +151,7 @@ class Controller:
             AlterTopicConfigs: lambda request, _: alter_configs(request, self.latest_image),
             ReassignPartitions: lambda request, _: reassign_partitions(request, self.latest_image),
             DrainNodes: lambda request, _: drain_nodes(request, self.latest_image),
+            AlterCredentials: lambda request, _: alter_credentials(request, self.latest_image, config),
             ElectLeaders: lambda request, _: elect_leaders(request, self.latest_image, replication),
         }
 

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from eagleray.broker.controller.credential_events import AlterCredentials, CredentialsAltered
 from eagleray.broker.controller.messages import CodedReply, ControllerReply, ControllerRequest
 from eagleray.broker.controller.replica_events import (
     ChangeIsr,
@@ -169,6 +170,7 @@ Decidable: TypeAlias = (
     | AlterTopicConfigs
     | ReassignPartitions
     | DrainNodes
+    | AlterCredentials
     | ElectLeaders
 )
 """Requests that may change the metadata."""
@@ -341,6 +343,7 @@ Answer: TypeAlias = (
     | PartitionsAnswered
     | ReassignmentsListed
     | DrainAnswered
+    | CredentialsAltered
     | ConfigsDescribed
 )
 

@@ -23,6 +23,9 @@ def answer_metadata(
     if request.topics is not None:
         topics = {name: image.topics[name] for name in request.topics if name in image.topics}
         image = msgspec.structs.replace(image, topics=topics)
+    if image.credentials:
+        # Who asks may be a client, which has no use for them; nodes follow the metadata.
+        image = msgspec.structs.replace(image, credentials={})
     return MetadataAnswered(request.request_id, error_code, image)
 
 

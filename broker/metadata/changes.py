@@ -12,6 +12,7 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.messages import Message
 from eagleray.broker.metadata.nodes import NodeRegistration, PlannedNode
 from eagleray.broker.metadata.topics import PartitionImage
+from eagleray.broker.security.scram import ScramCredential
 
 
 class ClusterCreated(Message, frozen=True, tag="ClusterCreated"):
@@ -118,6 +119,16 @@ class DrainingChanged(Message, frozen=True, tag="DrainingChanged"):
     node_ids: tuple[int, ...]
 
 
+class CredentialChanged(Message, frozen=True, tag="CredentialChanged"):
+    """A user has this credential for a SCRAM mechanism; with None it has none."""
+
+    user: str
+    mechanism: int
+    """The number that Kafka gives it."""
+
+    credential: ScramCredential | None = None
+
+
 Change: TypeAlias = (
     ClusterCreated
     | NodesPlanned
@@ -133,4 +144,5 @@ Change: TypeAlias = (
     | DrainingChanged
     | DeletedTopicsForgotten
     | TermBegan
+    | CredentialChanged
 )

@@ -13,6 +13,7 @@ from eagleray.broker.messages import Message
 from eagleray.broker.metadata.changes import (
     Change,
     ClusterCreated,
+    CredentialChanged,
     DeletedTopicsForgotten,
     DrainingChanged,
     NodeJoined,
@@ -30,6 +31,7 @@ from eagleray.broker.metadata.changes import (
 from eagleray.broker.metadata.nodes import FIRST_DEDICATED_NODE_ID, NO_NODE, NodeRegistration, PlannedNode
 from eagleray.broker.metadata.positions import TERMS_KEPT, MetadataPosition, TermBeginning, term_at
 from eagleray.broker.metadata.topics import PartitionImage, TopicImage
+from eagleray.broker.security.scram import ScramCredential
 
 
 class MetadataImage(Message, frozen=True, tag="MetadataImage", gc=True, dict=True):
@@ -64,6 +66,9 @@ class MetadataImage(Message, frozen=True, tag="MetadataImage", gc=True, dict=Tru
 
     terms: tuple[TermBeginning, ...] = ()
     """Which controllers have made the changes that have led here, ascending, as far as that is kept."""
+
+    credentials: dict[str, dict[int, ScramCredential]] = msgspec.field(default_factory=dict)
+    """The SCRAM credentials of users by name and by the number of the mechanism; nodes alone have them."""
 
     @property
     def term(self) -> int:
@@ -171,6 +176,7 @@ class _Draft:
         self._draining = image.draining
         self._deleted_topics = image.deleted_topics
         self._terms = image.terms
+        self._credentials = image.credentials
 
     def apply(self, change: Change) -> None:
         _APPLY[type(change)](self, change)
@@ -189,6 +195,7 @@ class _Draft:
             self._draining,
             self._deleted_topics,
             self._terms,
+            self._credentials,
         )
 
     def create_cluster(self, change: ClusterCreated) -> None:
@@ -254,6 +261,14 @@ class _Draft:
     def drain(self, change: DrainingChanged) -> None:
         self._draining = change.node_ids
 
+    def change_credential(self, change: CredentialChanged) -> None:
+        of_user = {**self._credentials.get(change.user, {})}
+        of_user.pop(change.mechanism, None)
+        if change.credential is not None:
+            of_user[change.mechanism] = change.credential
+        others = {user: credentials for user, credentials in self._credentials.items() if user != change.user}
+        self._credentials = {**others, change.user: of_user} if of_user else others
+
 
 _APPLY: Final[dict[type, Callable[[_Draft, Any], None]]] = {
     ClusterCreated: _Draft.create_cluster,
@@ -270,4 +285,5 @@ _APPLY: Final[dict[type, Callable[[_Draft, Any], None]]] = {
     DrainingChanged: _Draft.drain,
     DeletedTopicsForgotten: _Draft.forget_deleted,
     TermBegan: _Draft.begin_term,
+    CredentialChanged: _Draft.change_credential,
 }

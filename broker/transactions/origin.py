@@ -35,6 +35,8 @@ class Origin(Message, frozen=True):
     spark_application: Text = ""
     spark_query: Text = ""
     spark_batch: Int64 = -1
+    principal: Text = ""
+    """Who the client has shown that it is, as in User:ada; empty for one that has shown nothing, and for handles."""
 
 
 UNKNOWN_ORIGIN: Final = Origin()

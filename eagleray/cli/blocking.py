@@ -85,6 +85,7 @@ def origin_text(origin: Origin) -> str:
     """Say where a transaction comes from, as far as it is known."""
     parts = {
         "": origin.client_address,
+        "as": origin.principal,
         "client": origin.client_id,
         "Ray job": origin.ray_job,
         "in": origin.ray_task,

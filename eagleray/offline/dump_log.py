@@ -16,6 +16,7 @@ from eagleray.broker.log.time_index import TimeIndex
 from eagleray.broker.log.transaction_index import TransactionIndex
 from eagleray.broker.metadata import log_records
 from eagleray.broker.metadata.topics import CLUSTER_METADATA, TRANSACTION_STATE
+from eagleray.broker.security.scram import ScramCredential
 from eagleray.broker.transactions import log_records as transaction_records
 from eagleray.broker.transactions.origin import decode_origin
 from eagleray.offline.kafka_json import KINDS, describe_record
@@ -190,6 +191,9 @@ def as_json(content: object) -> str:
 
 
 def _readable(content: object) -> object:
+    if isinstance(content, ScramCredential):
+        # With the rest, passwords can be guessed.
+        return {"iterations": content.iterations, "secret": "..."}
     if isinstance(content, msgspec.Struct):
         tag = {} if content.__struct_config__.tag is None else {"type": content.__struct_config__.tag}
         return tag | {name: _readable(getattr(content, name)) for name in content.__struct_fields__}

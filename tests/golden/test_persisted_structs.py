@@ -34,6 +34,7 @@ NODE = (
     f"endpoints?: [{ENDPOINT}])"
 )
 LOSS = f"(lost?: [{TOPIC_PARTITION}], in_doubt?: [{TOPIC_PARTITION}], is_everything?: bool)"
+CREDENTIAL = "(salt: bytes, stored_key: bytes, server_key: bytes, iterations: int)"
 PREFIX = "(size_bytes?: int, checksum?: int)"
 CACHED_BATCH = "(first_sequence: int, last_sequence: int, first_offset: int, last_offset: int, timestamp_ms: int)"
 PRODUCER = (
@@ -60,10 +61,12 @@ METADATA_LOG = {
     "DrainingChanged": "node_ids: [int]",
     "DeletedTopicsForgotten": "topic_ids: [bytes]",
     "TermBegan": "term: int",
+    "CredentialChanged": f"user: str, mechanism: int, credential?: {CREDENTIAL} | None",
     "MetadataImage": (
         f"version?: int, cluster_id?: str, nodes?: {{int: {NODE}}}, topics?: {{str: ({TOPIC})}}, "
         f"plan?: {{int: {PLANNED}}}, next_node_id?: int, incarnations?: {{int: int}}, next_producer_id?: int, "
-        "draining?: [int], deleted_topics?: {bytes: int}, terms?: [(term: int, version: int)]"
+        "draining?: [int], deleted_topics?: {bytes: int}, terms?: [(term: int, version: int)], "
+        f"credentials?: {{str: {{int: {CREDENTIAL}}}}}"
     ),
 }
 
@@ -121,7 +124,7 @@ FILES = [
     pytest.param(
         Origin,
         "(client_address?: str, client_id?: str, ray_job?: str, ray_task?: str, spark_application?: str, "
-        "spark_query?: str, spark_batch?: int)",
+        "spark_query?: str, spark_batch?: int, principal?: str)",
         id="origin",
     ),
     pytest.param(

@@ -7,10 +7,12 @@ an unknown version is answered in version 0, with the versions that it may use.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from eagleray.actors.kafka_server.advertised import Advertised
 from eagleray.actors.kafka_server.api_handler import ServedApi
 from eagleray.actors.kafka_server.call import Call
+from eagleray.actors.kafka_server.context import ListenerContext
 from eagleray.broker.messages import IMPLICIT_VERSION
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.api_versions import (
@@ -20,6 +22,9 @@ from eagleray.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+
+if TYPE_CHECKING:
+    from eagleray.actors.kafka_server.listener import Listener
 
 API = ServedApi(18, 0, 5)
 
@@ -31,29 +36,37 @@ _FEATURES_EPOCH: Final = 1
 
 
 def handle(request: ApiVersionsRequest, call: Call) -> None:
-    """Answer with all that is served, unless the client reached another cluster or node than it meant (KIP-1242)."""
-    version = call.api_version
+    """Answer at once."""
+    call.answer(response_to(request, call.api_version, call.listener, call.advertised))
+
+
+def response_to(
+    request: ApiVersionsRequest, version: int, listener: Listener, advertised: Advertised
+) -> ApiVersionsResponse:
+    """Return all that is served, unless the client reached another cluster or node than it meant (KIP-1242)."""
     if version >= _NAMED_SINCE and not _is_sensible(request):
-        call.answer(ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
-    elif request.cluster_id is not None and _is_elsewhere(request, call):
-        call.answer(ApiVersionsResponse(ErrorCode.REBOOTSTRAP_REQUIRED))
-    else:
-        lowest_level = 0 if version >= _LEVEL_ZERO_SINCE else 1
-        call.answer(_everything(lowest_level, two_phase=call.listener.has_two_phase_commit))
+        return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+    if request.cluster_id is not None and _is_elsewhere(request, listener.context, advertised):
+        return ApiVersionsResponse(ErrorCode.REBOOTSTRAP_REQUIRED)
+    lowest_level = 0 if version >= _LEVEL_ZERO_SINCE else 1
+    return _everything(lowest_level, two_phase=listener.has_two_phase_commit)
 
 
 def refuse_unknown_version(call: Call) -> None:
     """Answer an unknown version in version 0: the client expects that, and then asks in an older one."""
-    call.answer(
-        ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, _served(two_phase=call.listener.has_two_phase_commit))
-    )
+    call.answer(response_to_unknown_version(call.listener))
 
 
-def _is_elsewhere(request: ApiVersionsRequest, call: Call) -> bool:
+def response_to_unknown_version(listener: Listener) -> ApiVersionsResponse:
+    """Return the versions that a client may use, in version 0."""
+    return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, _served(two_phase=listener.has_two_phase_commit))
+
+
+def _is_elsewhere(request: ApiVersionsRequest, context: ListenerContext, advertised: Advertised) -> bool:
     """Whether the client looks for another cluster, or for another node of this one."""
-    if request.cluster_id != call.context.image.cluster_id:
+    if request.cluster_id != context.image.cluster_id:
         return True
-    return request.node_id != call.context.spec.node_id and request.node_id in call.advertised.brokers
+    return request.node_id != context.spec.node_id and request.node_id in advertised.brokers
 
 
 def _is_sensible(request: ApiVersionsRequest) -> bool:

@@ -1,16 +1,18 @@
 """DescribeUserScramCredentials: key 50, version 0.
 
-Clients do not authenticate here, so no user has credentials. The response says so for each user, and not with an error
-for the whole request, because one client crashes on such an error.
+Tells who has which credentials, and with how many iterations, from this node's metadata; never what they are. A user
+without any is one result with an error, and not an error of the whole request, because one client crashes on that.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 from eagleray.actors.kafka_server.api_handler import ServedApi
 from eagleray.actors.kafka_server.asking import AdminCall
-from eagleray.actors.kafka_server.security import NO_AUTHENTICATION
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -19,13 +21,20 @@ from eagleray.protocol.messages.describe_user_scram_credentials import (
 API = ServedApi(50, 0, 0)
 
 
-async def handle(
-    request: DescribeUserScramCredentialsRequest,
-    call: AdminCall,  # noqa: ARG001 - all handlers take it
-) -> DescribeUserScramCredentialsResponse:
-    """Say that there are no credentials."""
-    users = dict.fromkeys(user.name for user in request.users or ())
-    results = (
-        DescribeUserScramCredentialsResult(user, ErrorCode.RESOURCE_NOT_FOUND, NO_AUTHENTICATION) for user in users
-    )
+async def handle(request: DescribeUserScramCredentialsRequest, call: AdminCall) -> DescribeUserScramCredentialsResponse:
+    """Describe the users that were named, or all."""
+    named = Counter(user.name for user in request.users or ()) or Counter(sorted(call.context.image.credentials))
+    results = (_describe(user, times, call) for user, times in named.items())
     return DescribeUserScramCredentialsResponse(error_message=None, results=tuple(results))
+
+
+def _describe(user: str, times: int, call: AdminCall) -> DescribeUserScramCredentialsResult:
+    if times > 1:
+        text = "the request names this user more than once"
+        return DescribeUserScramCredentialsResult(user, ErrorCode.DUPLICATE_RESOURCE, text)
+    credentials = call.context.image.credentials.get(user)
+    if credentials is None:
+        text = "the user has no credentials"
+        return DescribeUserScramCredentialsResult(user, ErrorCode.RESOURCE_NOT_FOUND, text)
+    infos = (CredentialInfo(number, credential.iterations) for number, credential in sorted(credentials.items()))
+    return DescribeUserScramCredentialsResult(user, ErrorCode.NONE, None, tuple(infos))

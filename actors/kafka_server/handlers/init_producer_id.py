@@ -61,7 +61,7 @@ def handle(request: InitProducerIdRequest, call: Call) -> None:
         transactional_id,
         request.transaction_timeout_ms,
         expected,
-        Origin(call.client_host, call.client_id or ""),
+        Origin(call.client_host, call.client_id or "", principal=call.identity.shown),
         request.enable2_pc,
         request.keep_prepared_txn,
         client,

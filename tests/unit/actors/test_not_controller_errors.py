@@ -5,6 +5,7 @@ import pytest
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REQUESTS
 from eagleray.actors.lanes.messages import RaftMessage
 from eagleray.actors.roles.controller import not_controller
+from eagleray.broker.controller.credential_events import AlterCredentials, CredentialChange
 from eagleray.broker.controller.events import (
     AlterTopicConfigs,
     CreateTopics,
@@ -49,6 +50,7 @@ REFUSED = [
     ListReassignments(7),
     ElectLeaders(7),
     DrainNodes(7, "here"),
+    AlterCredentials(7, (CredentialChange("ada", 1),)),
 ]
 
 

@@ -85,22 +85,33 @@ async def test_there_are_no_access_rules(version):
 # Credentials
 
 
-async def test_no_user_has_credentials():
+async def test_users_without_credentials_are_told_one_by_one():
     for everybody in (None, ()):
         described = await answer(DescribeUserScramCredentialsRequest(everybody))
         assert (described.error_code, described.error_message, described.results) == (ErrorCode.NONE, None, ())
     request = DescribeUserScramCredentialsRequest((UserName("ada"), UserName("ben"), UserName("ada")))
     results = (await answer(request)).results
     outcomes = [(result.user, result.error_code) for result in results]
-    assert outcomes == [("ada", ErrorCode.RESOURCE_NOT_FOUND), ("ben", ErrorCode.RESOURCE_NOT_FOUND)]
+    assert outcomes == [("ada", ErrorCode.DUPLICATE_RESOURCE), ("ben", ErrorCode.RESOURCE_NOT_FOUND)]
 
 
-async def test_no_user_is_given_credentials():
-    upsertions = (ScramCredentialUpsertion("ada", 1), ScramCredentialUpsertion("ben", 1))
-    request = AlterUserScramCredentialsRequest((ScramCredentialDeletion("ada", 2),), upsertions)
-    results = (await answer(request)).results
-    outcomes = [(result.user, result.error_code) for result in results]
-    assert outcomes == [("ada", ErrorCode.SECURITY_DISABLED), ("ben", ErrorCode.SECURITY_DISABLED)]
+async def test_credentials_are_set_described_and_removed():
+    password = ScramCredentialUpsertion("ada", 1, 4096, b"salt", bytes(32))
+    unknown = ScramCredentialUpsertion("ben", 3, 4096, b"salt", bytes(32))
+    async with entered(KafkaCluster) as world:
+
+        async def alter(*changes):
+            altered = (await world.request(AlterUserScramCredentialsRequest(*changes))).results
+            return [(result.user, result.error_code) for result in altered]
+
+        refused = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert await alter((), (password, unknown)) == [("ada", ErrorCode.NONE), ("ben", refused)]
+        (described,) = (await world.request(DescribeUserScramCredentialsRequest(None))).results
+        assert [(info.mechanism, info.iterations) for info in described.credential_infos] == [(1, 4096)]
+        removal = (ScramCredentialDeletion("ada", 1),)
+        assert await alter(removal) == [("ada", ErrorCode.NONE)]
+        assert await alter(removal) == [("ada", ErrorCode.RESOURCE_NOT_FOUND)]
+        assert (await world.request(DescribeUserScramCredentialsRequest(None))).results == ()
 
 
 @pytest.mark.parametrize("version", range(2))

@@ -3,6 +3,12 @@
 import msgspec
 import pytest
 
+from eagleray.broker.controller.credential_events import (
+    AlterCredentials,
+    CredentialChange,
+    CredentialResult,
+    CredentialsAltered,
+)
 from eagleray.broker.controller.events import (
     AlterTopicConfigs,
     Answer,
@@ -56,6 +62,7 @@ from eagleray.broker.replication.events import (
     ProposeIsr,
     Resigned,
 )
+from eagleray.broker.security.scram import ScramCredential
 from eagleray.protocol.errors import ErrorCode
 from tests.support.controllers import PLAN, planned_driver, registration
 
@@ -63,6 +70,7 @@ ORDERS_0 = TopicPartition("orders", 0)
 DEDICATED = PlannedNode(1000, ("leader",), ORDERS_0)
 PARTITION = PartitionImage(1, 2, (1, 2), (1,), 3)
 IMAGE = planned_driver().image
+CREDENTIAL = ScramCredential(b"salt", b"s" * 32, b"t" * 32, 4096)
 
 CHANGES = (
     changes.ClusterCreated("c"),
@@ -76,6 +84,8 @@ CHANGES = (
     changes.NodesLeft((1,)),
     changes.ProducerIdsTaken(3000),
     changes.DrainingChanged((30, 31)),
+    changes.CredentialChanged("ada", 1, CREDENTIAL),
+    changes.CredentialChanged("ben", 2),
     changes.DeletedTopicsForgotten((b"1" * 16,)),
     changes.TermBegan(7),
     changes.ReplicasChanged((changes.ReplicasChange(ORDERS_0, 1, 2, (1, 2), (1,), (2,), (1,)),)),
@@ -89,6 +99,7 @@ REQUESTS = (
     ReserveProducerIds(1, 1000),
     ReassignPartitions(1, (PartitionMove(ORDERS_0, (1, 2)), PartitionMove(ORDERS_0, None)), False),
     DrainNodes(1, "machine", None, True),
+    AlterCredentials(1, (CredentialChange("ada", 1, CREDENTIAL), CredentialChange("ben", 2))),
     ElectLeaders(1, (ORDERS_0,), True),
     ListReassignments(1, (ORDERS_0,)),
     CreateTopics(1, (NewTopic("orders", 3, 1, {"a": "b"}, ((1,), (2,))),), True),
@@ -111,6 +122,7 @@ ANSWERS = (
     PartitionsAnswered(1, (PartitionResult(ORDERS_0, ErrorCode.NONE, "m"),), ErrorCode.NOT_CONTROLLER),
     ReassignmentsListed(1, ErrorCode.NONE, (Reassignment(ORDERS_0, (1, 2), (2,), (1,)),)),
     DrainAnswered(1, ErrorCode.NONE, None, 5),
+    CredentialsAltered(1, (CredentialResult("ada", ErrorCode.NONE), CredentialResult("ben", ErrorCode.NONE, "why"))),
     MetadataFollowed(1, ErrorCode.NONE, 3, CHANGES),
     MetadataFollowed(1, ErrorCode.NONE, 3, (), IMAGE),
     MetadataAnswered(1, ErrorCode.NONE, IMAGE),
