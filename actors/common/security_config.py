@@ -170,11 +170,6 @@ class SecurityConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not self.sasl_enabled_mechanisms or not {*self.sasl_enabled_mechanisms} <= {*MECHANISMS}:
             given = ",".join(self.sasl_enabled_mechanisms)
             raise InvalidConfig(f"sasl.enabled.mechanisms is {given!r}; expected some of {', '.join(MECHANISMS)}")
-        if self.connection_failed_authentication_delay_ms >= self.connection_authentication_timeout_ms:
-            raise InvalidConfig(
-                "connection.failed.authentication.delay.ms is no less than connection.authentication.timeout.ms; "
-                "expected less, so that clients hear that they have failed"
-            )
         for listener in self.client_listeners:
             self._check(listener)
 

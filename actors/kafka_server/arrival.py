@@ -29,6 +29,9 @@ class Arrival(asyncio.Protocol):
         """Whether nothing stood before it."""
         self.deadline_s = now_s + endpoint.authentication_timeout_s if deadline_s is None else deadline_s
         self._transport: asyncio.Transport | None = None
+        self._is_waiting = False
+        self._held = b""
+        """What has come while it waits: a loop may read once more after it was told not to."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take note of who it is, and begin when it is its turn."""
@@ -42,17 +45,40 @@ class Arrival(asyncio.Protocol):
         taken = transport.get_extra_info("socket")
         wait_s = self.listener.wait_of_arrival(self, -1 if taken is None else taken.fileno())
         if wait_s is not None and wait_s > 0:
+            self._is_waiting = True
             self._transport.pause_reading()
-            self.listener.context.loop.call_later(wait_s, self._resume)
+            self.listener.context.loop.call_later(wait_s, self._end_wait)
 
-    def _resume(self) -> None:
+    def _end_wait(self) -> None:
+        self._is_waiting = False
+        held, self._held = self._held, b""
         if self._transport is not None:
             self._transport.resume_reading()
+            if held:
+                self._received(held)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come, when it is its turn."""
+        if self._transport is None:
+            return
+        if self._is_waiting:
+            self._held += data
+            self._transport.pause_reading()
+            self._hold(len(self._held))
+        else:
+            self._received(data)
+
+    def _received(self, data: bytes) -> None:
+        raise NotImplementedError
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's name for it
         """Forget it."""
         self._transport = None
         self.listener.arrivals.leave(self)
+
+    def _hold(self, size_bytes: int) -> None:
+        """Count what it makes the node keep with that of all peers."""
+        self.listener.parts_of_requests.hold(self, size_bytes)
 
     def refuse(self, kind: str, sentence: str) -> None:
         """Close at once, and log what the peer looks like."""
@@ -68,7 +94,10 @@ class Arrival(asyncio.Protocol):
 
     def look(self, now_s: float) -> float:
         """Close it where its time is over; return after how many seconds to look again."""
-        if now_s >= self.deadline_s:
+        if now_s >= self.deadline_s and self._transport is not None and self._transport.is_closing():
+            # It does not read why it was refused.
+            self.abort()
+        elif now_s >= self.deadline_s:
             allowed_s = self.endpoint.authentication_timeout_s
             self.refuse("slow arrival", f"it has not shown who it is within {allowed_s:g} seconds")
         return max(self.deadline_s - now_s, _LEAST_LOOK_S)

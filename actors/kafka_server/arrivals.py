@@ -11,10 +11,11 @@ from eagleray.actors.kafka_server.arrival import Arrival
 class Arrivals:
     """Owns: every arrival, until a connection takes its place, or it is gone."""
 
-    def __init__(self, look_soon: Callable[[Arrival], None]) -> None:
+    def __init__(self, look_soon: Callable[[Arrival], None], forget_held: Callable[[Arrival], None]) -> None:
         self._arrivals: set[Arrival] = set()
         self._by_address: Counter[str] = Counter()
         self._look_soon = look_soon
+        self._forget_held = forget_held
 
     def __len__(self) -> int:
         return len(self._arrivals)
@@ -40,6 +41,7 @@ class Arrivals:
         if arrival not in self._arrivals:
             return
         self._arrivals.discard(arrival)
+        self._forget_held(arrival)
         self._by_address[arrival.peer_host] -= 1
         if not self._by_address[arrival.peer_host]:
             del self._by_address[arrival.peer_host]

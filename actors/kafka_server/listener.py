@@ -66,7 +66,9 @@ class Listener:
         self._advertised: dict[str, Advertised] = {}
         self._connections: set[Connection] = set()
         self.queued_bytes = QueuedBytes(config.queued_max_request_bytes, context.loop, self._connections)
-        self.parts_of_requests = HeldBytes[Connection](config.queued_max_request_bytes // 2, _give_up_half_received)
+        self.parts_of_requests = HeldBytes[Connection | Arrival](
+            config.queued_max_request_bytes // 2, _give_up_half_received
+        )
         """What has come of requests that are not whole, or not taken yet."""
         self.unread_responses = HeldBytes[Connection](config.queued_max_response_bytes, _give_up_unread)
         """What waits for peers that do not read."""
@@ -79,7 +81,7 @@ class Listener:
         self._servers: list[asyncio.Server] = []
         self._looks: Deadlines[Connection | Arrival] = Deadlines(self._set_timer)
         """When to check which connection again, by the loop's clock."""
-        self.arrivals = Arrivals(self.look_soon)
+        self.arrivals = Arrivals(self.look_soon, self.parts_of_requests.forget)
         self.password_checks = PasswordChecks(context.loop)
         self.failed_authentications = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -249,7 +251,7 @@ class Listener:
             connection.abort()
 
 
-def _give_up_half_received(connection: Connection) -> None:
+def _give_up_half_received(connection: Connection | Arrival) -> None:
     connection.refuse(
         "parts", "parts of requests take half of queued.max.request.bytes, and its request has been coming for longest"
     )

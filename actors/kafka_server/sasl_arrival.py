@@ -47,10 +47,9 @@ class SaslArrival(Arrival):
         self._is_busy = False
         self._is_raw = False
 
-    def data_received(self, data: bytes) -> None:
+    def _received(self, data: bytes) -> None:
         """Take what has come; the peer is not read while a request of it is worked on."""
-        if self._transport is None:
-            return
+        assert self._transport is not None, "what has come has come by a transport"
         if self._authenticator is None:
             refusal = self._other_protocol(data)
             if refusal is not None:
@@ -63,6 +62,8 @@ class SaslArrival(Arrival):
             self._is_busy = True
             self._transport.pause_reading()
             self.listener.start(self._work(self._authenticator, frame))
+        if self._transport is not None:
+            self._hold(len(self._buffer))
 
     def _other_protocol(self, data: bytes) -> tuple[str, str] | None:
         if data.startswith(DIRECT_LANE):
@@ -95,6 +96,7 @@ class SaslArrival(Arrival):
             frame = self._next_frame()
         self._is_busy = False
         if self._transport is not None:
+            self._hold(len(self._buffer))
             self._transport.resume_reading()
 
     async def _take(self, authenticator: Authenticator, frame: bytes) -> bool:
@@ -165,8 +167,6 @@ class SaslArrival(Arrival):
             self._transport.write(encode_response(response, header.request_api_version, header.correlation_id))
 
     def _close(self) -> None:
-        """Close when the peer has been told why."""
+        """Close when the peer has been told why; until then it is an arrival that takes nothing more."""
         assert self._transport is not None, "it has just been told"
-        transport, self._transport = self._transport, None
-        self.listener.arrivals.leave(self)
-        transport.close()
+        self._transport.close()

@@ -104,11 +104,10 @@ class TlsArrival(Arrival):
         self.inner: asyncio.Protocol | None = None
         """What has been let in."""
 
-    def data_received(self, data: bytes) -> None:
+    def _received(self, data: bytes) -> None:
         """Decrypt, and pass on; first shake hands."""
         transport = self._transport
-        if transport is None:
-            return
+        assert transport is not None, "what has come has come by a transport"
         if self._channel is None:
             refusal = self._other_protocol(data)
             if refusal is not None:

@@ -145,7 +145,7 @@ class ScramExchange:
         if fields[0][:2] != "c=" or not _is_header(_decoded(fields[0][2:])):
             raise ScramError("the last message has another channel binding than the first")
         if fields[1] != f"r={self._nonce}":
-            raise ScramError("the last message has another nonce than was given")
+            raise ScramError("the last message has another nonce than was given, as from librdkafka before 2.6.1")
         signed = f"{self._first.bare},{self.answer.decode()},{without_proof}".encode()
         if not self._is_proof(_decoded(proof), signed):
             raise ScramError("the password is wrong, or there is no such user")

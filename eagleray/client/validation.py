@@ -12,6 +12,8 @@ from typing import Final
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.metadata.topic_names import problem_with
+from eagleray.broker.security.sasl import LONGEST_NAME as LONGEST_USER
+from eagleray.broker.security.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramMechanism
 from eagleray.broker.transactions.pools.names import LONGEST_ID_BYTES, LONGEST_POOL_BYTES, SLOT_MARK, slot_of
 from eagleray.broker.transactions.states import KAFKA_NAMES
 from eagleray.client.errors import EaglerayError, InvalidArgument, TopicRefused
@@ -59,6 +61,32 @@ def timeout_ms(argument: str, value: object) -> int:
 def node_id(argument: str, value: object) -> int:
     """Return the id of a node."""
     return integer(argument, value, 0, MAX_INT32)
+
+
+def user(value: object) -> str:
+    """Return the name of a user."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_USER:
+        raise _wrong("user", value, f"a name of 1 to {LONGEST_USER} characters")
+    return value
+
+
+def password(value: object) -> str:
+    """Return a password; an error does not show it."""
+    if not isinstance(value, str) or not value:
+        raise _wrong("password", type(value), "a text that is not empty")
+    return value
+
+
+def iterations(value: object) -> int:
+    """Return how often a password is hashed."""
+    return integer("iterations", value, LEAST_ITERATIONS, MOST_ITERATIONS)
+
+
+def scram_mechanism(value: object) -> ScramMechanism:
+    """Return a SCRAM mechanism."""
+    if value not in [*ScramMechanism]:
+        raise _wrong("mechanism", value, " or ".join(ScramMechanism))
+    return ScramMechanism(str(value))
 
 
 def node_or_machine(value: object) -> int | str:

@@ -8,6 +8,7 @@ import ssl
 from contextlib import asynccontextmanager, closing
 
 import pytest
+import uvloop
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -284,3 +285,24 @@ async def test_settings_that_cannot_be_served_say_what_was_expected(tmp_path, ke
     with pytest.raises(ValueError, match=says):
         async with LocalCluster(tmp_path / "data", ONE_NODE, layout):
             pass
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_arrivals_wait_for_their_turn_before_they_cost_a_handshake(tmp_path, authority, keystore, loop):
+    async def arrive():
+        async with running(tmp_path, keystore, max_connection_creation_rate_per_ip="2") as nodes:
+            listener = nodes.nodes[0].listener
+            shaking = [
+                asyncio.create_task(asyncio.to_thread(shake_hands, nodes.bootstrap_servers, trusting(authority)))
+                for _ in range(6)
+            ]
+            waited = 0
+            while not all(task.done() for task in shaking):
+                waited = max(waited, sum(arrival.inner is None for arrival in listener.arrivals))
+                await asyncio.sleep(0.01)
+            assert all(await asyncio.gather(*shaking))
+            return waited
+
+    runner = asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None)
+    with runner:
+        assert runner.run(arrive()) > 1

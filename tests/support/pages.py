@@ -26,7 +26,7 @@ PAGES = (
 RUN = ("python", "console", "sh", "toml")
 """The languages of what is pasted; all others are only read."""
 
-READ_IN_ORDER = ("README.md", "docs/api.md", "docs/deploy.md", "docs/pipelines.md")
+READ_IN_ORDER = ("README.md", "docs/api.md", "docs/deploy.md", "docs/security.md", "docs/pipelines.md")
 """The pages that tests/docs/test_pages.py follows, from the first block to the last."""
 
 ANYTHING = "…"

@@ -1,4 +1,4 @@
-"""The asyncio admin: topics, records, replicas, transactions and groups."""
+"""The asyncio admin: topics, records, replicas, users, transactions and groups."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from eagleray.broker.metadata.topics import CONSUMER_OFFSETS, PartitionImage
 from eagleray.broker.partitions.events import DeleteRecords, DescribePartition, PartitionDescribed
 from eagleray.client import validation
 from eagleray.client.admin.blocking import BlockingAdmin
+from eagleray.client.admin.credential_admin import CredentialAdmin
 from eagleray.client.admin.descriptions import GroupOffset, PartitionDescription, TopicConfigs, TopicDescription
-from eagleray.client.admin.replica_admin import ReplicaAdmin
 from eagleray.client.calls import Question, call_with_retries
 from eagleray.client.config import check_choice
 from eagleray.client.controller_calls import ask_controller
@@ -46,7 +46,7 @@ from eagleray.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Offs
 from eagleray.protocol.errors import ErrorCode
 
 
-class AsyncAdmin(ReplicaAdmin, BlockingAdmin):
+class AsyncAdmin(CredentialAdmin, BlockingAdmin):
     """Creates, changes, describes and deletes what a cluster holds.
 
         async with cluster.admin as admin:

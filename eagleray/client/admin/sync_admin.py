@@ -48,6 +48,8 @@ class Admin:
     drain_node = _blocking(AsyncAdmin.drain_node)
     undrain_node = _blocking(AsyncAdmin.undrain_node)
     kept_by = _blocking(AsyncAdmin.kept_by)
+    set_password = _blocking(AsyncAdmin.set_password)
+    remove_password = _blocking(AsyncAdmin.remove_password)
     list_groups = _blocking(AsyncAdmin.list_groups)
     describe_group = _blocking(AsyncAdmin.describe_group)
     alter_group_offsets = _blocking(AsyncAdmin.alter_group_offsets)
