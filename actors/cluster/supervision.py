@@ -91,6 +91,9 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     port_range: tuple[int, int] | None = None
     """Where the others listen; any port where there is no range."""
 
+    def __repr__(self) -> str:
+        return f"ClusterSpec(cluster {self.name!r}, with a token that is secret)"
+
     def node(self, planned: PlannedNode) -> NodeSpec:
         """Return the spec of one of its nodes."""
         machine = self.machine_of(planned)

@@ -41,3 +41,6 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     port_range: tuple[int, int] | None = None
     """The lowest and the highest port to choose from, where a firewall lets no others through."""
+
+    def __repr__(self) -> str:
+        return f"NodeSpec(node {self.node_id} of cluster {self.cluster!r}, with a token that is secret)"

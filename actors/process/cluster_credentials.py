@@ -16,6 +16,9 @@ class ClusterCredentials(msgspec.Struct, frozen=True):
     token: bytes
     image: MetadataImage
 
+    def __repr__(self) -> str:
+        return f"ClusterCredentials(of cluster {self.image.cluster_id}, with a token that is secret)"
+
     def without_topics(self) -> ClusterCredentials:
         """Return the same with the nodes alone, which is small; the next metadata of any node replace it."""
         return ClusterCredentials(self.token, MetadataImage(cluster_id=self.image.cluster_id, nodes=self.image.nodes))

@@ -19,6 +19,9 @@ class ScramCredentialUpsertion(WireStruct, frozen=True):
     salt: bytes = b""
     salted_password: bytes = b""
 
+    def __repr__(self) -> str:
+        return f"ScramCredentialUpsertion(name={self.name!r}, mechanism={self.mechanism}, the rest is secret)"
+
 
 class AlterUserScramCredentialsRequest(Message, frozen=True):
     """Credentials to remove and to set."""

@@ -12,6 +12,9 @@ class SaslAuthenticateRequest(Message, frozen=True):
 
     auth_bytes: bytes = b""
 
+    def __repr__(self) -> str:
+        return f"SaslAuthenticateRequest({len(self.auth_bytes)} bytes that are secret)"
+
 
 class SaslAuthenticateResponse(Message, frozen=True):
     """What the broker answers, and how long the session lasts."""
