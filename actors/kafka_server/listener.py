@@ -36,6 +36,9 @@ _TOO_MANY_FILES: Final = (
 )
 
 _GRACE_S: Final = 1.0
+_TURNS_TO_ACCEPT: Final = 4
+"""Turns of the loop after which a peer that was accepted is one of the connections."""
+
 _BACKLOG: Final = 1024
 
 
@@ -85,6 +88,7 @@ class Listener:
         self.password_checks = PasswordChecks(context.loop)
         self.failed_authentications = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_over = False
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -132,6 +136,9 @@ class Listener:
     def wait_of_arrival(self, arrival: Arrival, descriptor: int) -> float | None:
         """Take note of an arrival; return for how long it has to wait, or None where it has been refused."""
         config, address = self.config, arrival.peer_host
+        if self._is_over:
+            arrival.abort()
+            return None
         self.arrivals.add(arrival)
         if self._descriptors.are_for_nodes(descriptor):
             arrival.refuse("files", _TOO_MANY_FILES)
@@ -162,6 +169,9 @@ class Listener:
     def opened(self, connection: Connection, descriptor: int) -> None:
         """Note a connection; the limits do not apply where it turns out to be one of the cluster itself."""
         address, config = connection.peer_host, self.config
+        if self._is_over:
+            connection.abort()
+            return
         if self._descriptors.are_for_logs(descriptor):
             connection.refuse("files", _TOO_MANY_FILES)
             return
@@ -230,8 +240,7 @@ class Listener:
 
     async def close(self) -> None:
         """Accept no more connections, answer what is in flight, as far as that is soon done, and close."""
-        for server in self._servers:
-            server.close()
+        await self._accept_no_more()
         for connection in [*self._connections]:
             connection.finish()
         deadline_s = self.context.loop.time() + _GRACE_S
@@ -239,8 +248,19 @@ class Listener:
             await asyncio.sleep(0.01)
         self.abort()
 
+    async def _accept_no_more(self) -> None:
+        """Close the ports; asyncio would forget a peer that was accepted, and is not yet one of the connections."""
+        for server in self._servers:
+            for taken in server.sockets:
+                self.context.loop.remove_reader(taken.fileno())
+        for _ in range(_TURNS_TO_ACCEPT):
+            await asyncio.sleep(0)
+        for server in self._servers:
+            server.close()
+
     def abort(self) -> None:
         """Let no peer in any more, and close every connection as it is."""
+        self._is_over = True
         for server in self._servers:
             server.close()
         self._looks.clear()

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from confluent_kafka import Producer
@@ -99,3 +99,15 @@ async def test_node_answers_with_the_listeners_that_it_advertises(tmp_path):
             "INNER": nodes.bootstrap_servers_of("INNER").split(",")[0],
             "OUTER": nodes.bootstrap_servers_of("OUTER").split(",")[0],
         }
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_peer_that_comes_while_a_node_stops_is_closed(tmp_path, turns):
+    async with LocalCluster(tmp_path) as nodes:
+        with socket.create_connection((nodes.nodes[0].spec.host, nodes.nodes[0].port), SECONDS) as peer:
+            # For some turns the peer is accepted, but not yet one of the connections.
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await nodes.stop_node(0)
+            with suppress(ConnectionResetError):
+                assert await asyncio.to_thread(peer.recv, 1) == b""
