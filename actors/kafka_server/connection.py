@@ -170,9 +170,8 @@ class Connection(asyncio.Protocol):
             taken += 1
             if not self._take(untaken.popleft()):
                 return
-        held_bytes = self._frames.buffered_bytes + (sum(map(len, untaken)) if untaken else 0)
-        if held_bytes:
-            self.listener.parts_of_requests.hold(self, held_bytes)
+        if untaken or self._frames.buffered_bytes:
+            self.listener.parts_of_requests.hold(self, self._frames.buffered_bytes + sum(map(len, untaken)))
         if self.questions is not None and taken and not untaken:
             self.questions.took_requests()
         if self._rate_limit.per_second:

@@ -45,15 +45,17 @@ class Responses:
         while calls and calls[0].is_answered:
             first = calls.popleft()
             ready.append(first)
-            encoded, size_bytes = first.encoded, first.encoded_bytes
+            encoded = first.encoded
+            if isinstance(encoded, bytes):
+                size_bytes = len(encoded)
+                self._out.append(encoded)
+            else:
+                size_bytes = first.encoded_bytes
+                self._out += encoded
+                self._has_large_records = True
             self.out_bytes += size_bytes
             if first is not call:
                 self.overtaking_bytes -= size_bytes
-            if isinstance(encoded, bytes):
-                self._out.append(encoded)
-            else:
-                self._out += encoded
-                self._has_large_records = True
         return ready
 
     def write_to(self, transport: Transport) -> None:

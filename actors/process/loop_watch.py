@@ -35,7 +35,14 @@ class LoopWatch:
     before, so it does nothing any more.
     """
 
-    def __init__(self, name: str, timeout_ms: int, *, end: Callable[[int], object] = os._exit) -> None:
+    def __init__(
+        self,
+        name: str,
+        timeout_ms: int,
+        *,
+        end: Callable[[int], object] = os._exit,
+        say: Callable[[str], object] | None = None,
+    ) -> None:
         """Watch the running loop, whose thread this is, from `start` on."""
         self._name = name
         self._loop = asyncio.get_running_loop()
@@ -43,6 +50,7 @@ class LoopWatch:
         self._cpu_clock = time.pthread_getcpuclockid(self._thread_id)
         self._stall = LoopStall(timeout_ms)
         self._end = end
+        self._write = say or _write_to_standard_error
         self._has_run = threading.Event()
         self._is_over = threading.Event()
         self._last: tuple[FrameType, int, int] | None = None
@@ -121,4 +129,8 @@ class LoopWatch:
         return "\n" + "".join(traceback.format_stack(frame, _SHOWN_FRAMES)) if frame is not None else ""
 
     def _say(self, sentence: str) -> None:
-        os.write(2, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {self._name}: {sentence}\n".encode())
+        self._write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {self._name}: {sentence}\n")
+
+
+def _write_to_standard_error(text: str) -> None:
+    os.write(2, text.encode())
