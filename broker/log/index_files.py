@@ -102,6 +102,11 @@ class IndexFiles:
         """Return what is known to be in a file; None where it holds something else."""
         return self._file(suffix).written.of(self._read(suffix))
 
+    def read_whole(self, suffix: str) -> bytes | None:
+        """Return a file, if all of it is known: checksums of another segment may know a part, which is nothing."""
+        data = self._read(suffix)
+        return data if self._file(suffix).written.of(data) == data else None
+
     def has(self, suffix: str) -> bool:
         """Whether there is a file."""
         return self._file_system.exists(self._path(suffix))

@@ -103,7 +103,7 @@ class Segment:
         index_files = self._new_index_files()
         if not index_files.load() or not index_files.has(names.OFFSET_INDEX_SUFFIX):
             return False
-        data = index_files.read(names.TRANSACTION_INDEX_SUFFIX)
+        data = index_files.read_whole(names.TRANSACTION_INDEX_SUFFIX)
         transaction_index = None if data is None else TransactionIndex.decode(data)
         if transaction_index is None:
             return False
@@ -163,10 +163,8 @@ class Segment:
         )
 
     def undo_append(self, state: SegmentState, end_offset: int) -> None:
-        """Go back to an earlier state, when the log ended at an offset; what a failed write has left is cut off.
-
-        A disk that took nothing is not asked to flush.
-        """
+        """Go back to an earlier state, when the log ended at an offset; what a failed write has left is cut off."""
+        # A disk that took nothing is not asked to flush.
         if self._file.size() > state[0]:
             self.truncate(state[0])
         (

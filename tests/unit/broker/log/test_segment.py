@@ -146,6 +146,23 @@ def test_indexes_are_written_and_read_back(directory: str) -> None:
     again.close()
 
 
+def test_checksums_of_another_segment_do_not_hide_aborted_transactions(directory: str) -> None:
+    other, path = open_segment(directory), f"{directory}/00000000000000001000.checksums"
+    other.write_indexes()
+    checksums = Path(path).read_bytes()
+    other.remove()
+
+    segment = open_segment(directory)
+    fill(segment, batches_at(*range(1000, 1010)))
+    segment.transaction_index.add(AbortedTransaction(7, 1001, 1004, 1005))
+    segment.write_indexes()
+    segment.close()
+    Path(path).write_bytes(checksums)
+    again = open_segment(directory)
+    assert not again.load_indexes()
+    again.close()
+
+
 def test_without_aborted_transactions_there_is_no_file_for_them(directory: str) -> None:
     segment = open_segment(directory)
     fill(segment, batches_at(1000))
