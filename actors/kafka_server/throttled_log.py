@@ -36,7 +36,7 @@ class ThrottledLog:
             _log.error("%s of %s failed", request, host, exc_info=error)
 
     def report(self, sentence: str) -> None:
-        """Log what is wrong with this node, whoever has caused it."""
+        """Log what is wrong with this node, whichever client or peer has caused it."""
         if self._is_new("", sentence):
             _log.error("%s", sentence)
 

@@ -23,7 +23,7 @@ MAX_BUFFERS_PER_WRITE = 1024
 _folder = functools.lru_cache(4096)(posixpath.dirname)
 
 Keeps = Callable[[], bool]
-"""Decides, sector by sector and name by name, what survives of that which nobody flushed."""
+"""Decides, sector by sector and name by name, what survives of that which was not flushed."""
 
 
 class Inode:

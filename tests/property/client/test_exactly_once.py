@@ -7,7 +7,6 @@ ends up in exactly one committed invoice, every call returns, and no delivery is
 import asyncio
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,12 +129,12 @@ def tell(seed: int, loss: float, *, kills: bool) -> None:
         assert sorted(world.committed("orders")) == sorted(values)
         assert sorted(world.committed("invoices")) == sorted(values)
         assert all(delivery.done() for delivery in story.deliveries)
-        assert runtime._ticker is None, "somebody still waits for something"
+        assert runtime._ticker is None, "the client still waits for something"
 
     in_world(main, {"orders": 3, "invoices": 2})
 
 
-@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.2]), st.booleans())
+@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.1, 0.2]), st.sampled_from([False, True, True]))
 def test_each_order_becomes_one_invoice_whatever_is_lost_or_restarted(seed: int, loss: float, kills: bool):
     tell(seed, loss, kills=kills)
 
@@ -180,9 +179,3 @@ async def run_batch(story: Story, cluster: AsyncCluster, batch: int) -> None:
             continue
         if story.dice.random() < 0.5:
             return
-
-
-@pytest.mark.slow
-def test_a_long_story():
-    for seed in range(200):
-        tell(seed, 0.1, kills=True)

@@ -37,6 +37,10 @@ lists = (
     | st.lists(regular_records, min_size=1, max_size=300)
     | st.lists(new_records, min_size=1, max_size=2)
 )
+many_lists = st.builds(
+    lambda few, times: few * times, st.lists(small_record_lists, min_size=2, max_size=5), st.integers(6, 8)
+)
+"""Of which some come again: drawing each anew would cost more than all that is done with them."""
 
 
 @st.composite
@@ -44,7 +48,7 @@ def logs(draw: st.DrawFn) -> list[RecordBatch]:
     """Batches at ascending offsets, with gaps where compaction or markers were."""
     batches = []
     offset = draw(st.integers(0, 1000))
-    for records in draw(st.lists(lists, max_size=6) | st.lists(small_record_lists, min_size=12, max_size=30)):
+    for records in draw(st.lists(lists, max_size=6) | many_lists):
         built = build_batch(
             records,
             base_offset=offset,

@@ -70,6 +70,12 @@ class FaultPlan(msgspec.Struct, frozen=True):
             version,
         )
 
+    def bringing(self, kinds: tuple[str, ...]) -> "FaultPlan":
+        """The same with these faults, often; where one machine may lose anything, for others have it."""
+        if not kinds:
+            return self
+        return replace(self, kinds=kinds, interval_ms=200, replication_factor=3, least_in_sync=2)
+
     def damaging(self, faults: tuple[str, ...]) -> "FaultPlan":
         """The same with disks that damage files all the time, so others have what one machine loses."""
         kinds = (*self.kinds[:1], *faults, *faults)

@@ -52,6 +52,7 @@ class Faults:
         self._chance = harness.schedule.chance
         self._cells = deque(CELLS)
         self._cells.rotate(-CELLS_EACH * harness.schedule.seed)
+        self._cells = deque(sorted(self._cells, key=lambda each: cell_name(*each) not in harness.wanted))
         self.is_over = False
 
     def begin(self) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 from unittest import mock
 
@@ -15,6 +15,7 @@ from eagleray.broker.controller import planning
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.messages import IMPLICIT_VERSION
 from tests.simulation.cluster.branched import BranchedProducer
+from tests.simulation.cluster.coverage import kinds_that_bring
 from tests.simulation.cluster.evidence import check_history
 from tests.simulation.cluster.fault_plan import FaultPlan
 from tests.simulation.cluster.faults import DISK_FAULTS, METADATA_FAULTS, Faults
@@ -89,9 +90,13 @@ class Harness:
         loses_metadata: bool = False,
         damages_files: bool = False,
         is_alone: bool = False,
+        wanted: Collection[str] = (),
     ) -> None:
         self.schedule = Schedule(seed)
+        self.wanted = wanted
+        """What has not happened in the worlds before this one, and is to happen here."""
         self.fault_plan = FaultPlan.draw(self.schedule, is_version_2=prepares or pools or branches or tags)
+        self.fault_plan = self.fault_plan.bringing(kinds_that_bring(wanted))
         if by_connections:
             self.fault_plan = msgspec.structs.replace(self.fault_plan, transaction_version=1)
         if loses_metadata:
@@ -316,10 +321,10 @@ def simulate_alone(seed: int) -> Counter[str]:
     return simulate_cluster(seed, is_alone=True)
 
 
-def simulate_cluster(seed: int, **has: bool) -> Counter[str]:
+def simulate_cluster(seed: int, *, wanted: Collection[str] = (), **has: bool) -> Counter[str]:
     """Run the world of a seed, with what `Harness` may have besides; whatever is wrong raises, with the seed."""
     try:
         with quick_housekeeping():
-            return Harness(seed, **has).run()
+            return Harness(seed, wanted=wanted, **has).run()
     except Exception as error:
         raise Violation(f"seed {seed}: {type(error).__name__}: {error}") from error

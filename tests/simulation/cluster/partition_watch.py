@@ -51,7 +51,7 @@ class PartitionWatch:
         self.markers: set[tuple[int, int, bool]] = set()
         self.committed_end = 0
         self.new: list[int] = []
-        """The base offsets of what was committed since somebody has last looked at them."""
+        """The base offsets of what was committed since the watch has last looked at them."""
         self._last_base_offset = -1
         self._producer_epochs: dict[int, int] = {}
         self._leaders: dict[int, int] = {}
@@ -147,7 +147,7 @@ class PartitionWatch:
             self._look_at_new(node_id, seen, is_rotten=is_rotten)
 
     def _look_at_new(self, node_id: int, seen: _Seen, *, is_rotten: bool) -> None:
-        """Compare what has come below a replica's high watermark with what everybody else has there."""
+        """Compare what has come below a replica's high watermark with what the other replicas have there."""
         log = seen.log
         if not log.is_online:
             # Its disk has failed; the node is about to notice.

@@ -13,8 +13,9 @@ from eagleray.broker.log import opening
 from eagleray.broker.quorum.member import QuorumMember
 from tests.simulation.catching import is_broken
 from tests.simulation.cluster import faults
+from tests.simulation.cluster.coverage import absent, cover
 from tests.simulation.cluster.file_kinds import CELLS, Way, cell_name
-from tests.simulation.cluster.harness import simulate_alone
+from tests.simulation.cluster.harness import simulate_alone, simulate_cluster
 
 SEEDS = 20
 MOST_SEEDS = 150
@@ -32,17 +33,12 @@ WHAT_HAPPENS = [
 
 
 def test_nothing_acknowledged_goes_without_a_word() -> None:
-    fired: Counter[str] = Counter()
-    for seed in range(MOST_SEEDS):
-        fired += simulate_alone(seed)
-        if seed >= SEEDS and not missing(fired):
-            break
-    assert missing(fired) == []
+    assert missing(cover(partial(simulate_cluster, is_alone=True), range(MOST_SEEDS), SEEDS, missing)) == []
 
 
 def missing(fired: Counter[str]) -> list[str]:
     damages = [cell_name(kind, way) for kind, way in CELLS if way in (Way.ROT, Way.LOSS, Way.CUT)]
-    return [name for name in (*WHAT_HAPPENS, *damages) if not fired[name]]
+    return absent((*WHAT_HAPPENS, *damages), fired)
 
 
 @contextmanager

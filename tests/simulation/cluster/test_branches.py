@@ -1,13 +1,13 @@
 """Branches that are over stay over: what comes late is refused, although partitions forget them at once."""
 
-from collections import Counter
 from functools import partial
 
 import pytest
 
 from tests.simulation.catching import is_broken
 from tests.simulation.cluster.branch_mutations import BRANCH_MUTATIONS
-from tests.simulation.cluster.harness import simulate_branches
+from tests.simulation.cluster.coverage import absent, cover
+from tests.simulation.cluster.harness import simulate_branches, simulate_cluster
 
 SEEDS = 4
 MOST_SEEDS = 100
@@ -20,12 +20,8 @@ WHAT_HAPPENS = [
 
 
 def test_no_batch_of_a_branch_that_is_over_is_taken() -> None:
-    fired: Counter[str] = Counter()
-    for seed in range(MOST_SEEDS):
-        fired += simulate_branches(seed)
-        if seed >= SEEDS and all(fired[name] for name in WHAT_HAPPENS):
-            break
-    assert not [name for name in WHAT_HAPPENS if not fired[name]]
+    missing = partial(absent, WHAT_HAPPENS)
+    assert missing(cover(partial(simulate_cluster, branches=True), range(MOST_SEEDS), SEEDS, missing)) == []
 
 
 @pytest.mark.parametrize("mutation", BRANCH_MUTATIONS)

@@ -11,8 +11,9 @@ import pytest
 
 from eagleray.broker.log import opening
 from tests.simulation.catching import is_broken
+from tests.simulation.cluster.coverage import absent, cover
 from tests.simulation.cluster.file_kinds import CELLS, Way, cell_name
-from tests.simulation.cluster.harness import simulate_disks
+from tests.simulation.cluster.harness import simulate_cluster, simulate_disks
 
 SEEDS = 6
 MOST_SEEDS = 60
@@ -24,22 +25,17 @@ FIRST_SEEDS = {"lost segments that count as deleted": 17}
 
 
 def test_files_of_every_kind_are_damaged_in_every_way() -> None:
-    fired: Counter[str] = Counter()
-    for seed in range(MOST_SEEDS):
-        fired += simulate_disks(seed)
-        if seed >= SEEDS and not missing(fired):
-            break
-    assert missing(fired) == []
+    assert missing(cover(partial(simulate_cluster, damages_files=True), range(MOST_SEEDS), SEEDS, missing)) == []
 
 
 def missing(fired: Counter[str]) -> list[str]:
     """What has not happened. Not every file has another to be swapped with, or an earlier state, in a few worlds."""
     struck = {way: [cell_name(*cell) for cell in CELLS if cell[1] is way] for way in Way}
-    absent = {way: [name for name in names if not fired[name]] for way, names in struck.items()}
-    wanted = [*absent[Way.ROT], *absent[Way.LOSS], *absent[Way.CUT]]
+    spared = {way: absent(names, fired) for way, names in struck.items()}
+    wanted = [*spared[Way.ROT], *spared[Way.LOSS], *spared[Way.CUT]]
     for way in (Way.SWAP, Way.OLD):
-        if len(struck[way]) - len(absent[way]) < ENOUGH:
-            wanted += absent[way]
+        if len(struck[way]) - len(spared[way]) < ENOUGH:
+            wanted += spared[way]
     return wanted if fired["files put back by a person"] else [*wanted, "files put back by a person"]
 
 

@@ -1,12 +1,12 @@
 """A pool has one owner: its takeover fences every slot, keeps what is prepared, and ends the rest."""
 
-from collections import Counter
 from functools import partial
 
 import pytest
 
 from tests.simulation.catching import is_broken
-from tests.simulation.cluster.harness import simulate_pools
+from tests.simulation.cluster.coverage import absent, cover
+from tests.simulation.cluster.harness import simulate_cluster, simulate_pools
 from tests.simulation.cluster.pool_mutations import POOL_MUTATIONS
 
 SEEDS = 4
@@ -24,12 +24,8 @@ WHAT_HAPPENS = [
 
 
 def test_every_slot_is_that_of_one_owner() -> None:
-    fired: Counter[str] = Counter()
-    for seed in range(MOST_SEEDS):
-        fired += simulate_pools(seed)
-        if seed >= SEEDS and all(fired[name] for name in WHAT_HAPPENS):
-            break
-    assert not [name for name in WHAT_HAPPENS if not fired[name]]
+    missing = partial(absent, WHAT_HAPPENS)
+    assert missing(cover(partial(simulate_cluster, pools=True), range(MOST_SEEDS), SEEDS, missing)) == []
 
 
 @pytest.mark.parametrize("mutation", POOL_MUTATIONS)

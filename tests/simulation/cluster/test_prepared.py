@@ -1,12 +1,12 @@
 """A prepared transaction has exactly one outcome, whichever processes die, and nothing else is ever committed."""
 
-from collections import Counter
 from functools import partial
 
 import pytest
 
 from tests.simulation.catching import is_broken
-from tests.simulation.cluster.harness import simulate_prepared
+from tests.simulation.cluster.coverage import absent, cover
+from tests.simulation.cluster.harness import simulate_cluster, simulate_prepared
 from tests.simulation.cluster.prepared_mutations import PREPARED_MUTATIONS
 
 SEEDS = 12
@@ -27,12 +27,8 @@ WHAT_HAPPENS = [
 
 
 def test_every_token_has_one_outcome() -> None:
-    fired: Counter[str] = Counter()
-    for seed in range(MOST_SEEDS):
-        fired += simulate_prepared(seed)
-        if seed >= SEEDS and all(fired[name] for name in WHAT_HAPPENS):
-            break
-    assert not [name for name in WHAT_HAPPENS if not fired[name]]
+    missing = partial(absent, WHAT_HAPPENS)
+    assert missing(cover(partial(simulate_cluster, prepares=True), range(MOST_SEEDS), SEEDS, missing)) == []
 
 
 @pytest.mark.parametrize("mutation", PREPARED_MUTATIONS)

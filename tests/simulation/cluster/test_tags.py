@@ -1,15 +1,13 @@
 """A tag is committed once, with the branches that its driver has named, however often the driver dies."""
 
-from collections import Counter
+from functools import partial
 
 import pytest
 
 from tests.simulation.catching import is_caught
-from tests.simulation.cluster.harness import simulate_tags
+from tests.simulation.cluster.coverage import absent, cover
+from tests.simulation.cluster.harness import simulate_cluster, simulate_tags
 from tests.simulation.cluster.tag_mutations import TAG_MUTATIONS
-
-FIRST_SEED = 20
-"""Where to begin to look for a world in which the driver's process crashes, so that the test is quick."""
 
 SEEDS = 2
 MOST_SEEDS = 60
@@ -28,12 +26,8 @@ WHAT_HAPPENS = [
 
 
 def test_every_tag_is_committed_once_with_the_branches_that_were_named() -> None:
-    fired: Counter[str] = Counter()
-    for seed in range(FIRST_SEED, FIRST_SEED + MOST_SEEDS):
-        fired += simulate_tags(seed)
-        if seed >= FIRST_SEED + SEEDS and all(fired[name] for name in WHAT_HAPPENS):
-            break
-    assert not [name for name in WHAT_HAPPENS if not fired[name]]
+    missing = partial(absent, WHAT_HAPPENS)
+    assert missing(cover(partial(simulate_cluster, tags=True), range(MOST_SEEDS), SEEDS, missing)) == []
 
 
 @pytest.mark.parametrize("mutation", TAG_MUTATIONS)

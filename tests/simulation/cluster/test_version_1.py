@@ -1,11 +1,12 @@
 """Clients of version 1 whose connections are late: each transaction is theirs alone, and ends as they have asked."""
 
-from collections import Counter
+from functools import partial
 
 import pytest
 
 from tests.simulation.catching import is_caught
-from tests.simulation.cluster.harness import simulate_version_1
+from tests.simulation.cluster.coverage import absent, cover
+from tests.simulation.cluster.harness import simulate_cluster, simulate_version_1
 from tests.simulation.cluster.version_1_mutations import VERSION_1_MUTATIONS
 
 SEEDS = 3
@@ -33,12 +34,8 @@ WHAT_HAPPENS = [
 
 
 def test_late_requests_of_version_1_change_nothing() -> None:
-    fired: Counter[str] = Counter()
-    for seed in range(MOST_SEEDS):
-        fired += simulate_version_1(seed)
-        if seed >= SEEDS and all(fired[name] for name in WHAT_HAPPENS):
-            break
-    assert not [name for name in WHAT_HAPPENS if not fired[name]]
+    missing = partial(absent, WHAT_HAPPENS)
+    assert missing(cover(partial(simulate_cluster, by_connections=True), range(MOST_SEEDS), SEEDS, missing)) == []
 
 
 @pytest.mark.parametrize("mutation", VERSION_1_MUTATIONS)

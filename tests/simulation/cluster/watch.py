@@ -153,7 +153,7 @@ class Watch:
                 self._coordinates(node)
             case InitProducerId(transactional_id=str() as name):
                 self._coordinates(node)
-                if reply.producer not in self._identities.get(name, ()):
+                if not self._has_identity(name, reply.producer):
                     raise Violation(f"{name} was told to be {reply.producer}, which the log does not have for good")
             case TakePoolOver(transactional_id=name):
                 self._coordinates(node)
@@ -171,6 +171,11 @@ class Watch:
                 producer = question.producer
                 if self.decided.get((producer.producer_id, producer.epoch)) is not question.commit:
                     raise Violation(f"{question} was answered, which the log does not have for good")
+
+    def _has_identity(self, name: str, told: ProducerIdentity) -> bool:
+        """Whether the log has an identity, or a later one that fences it: of one turn it has the last alone."""
+        known = self._identities.get(name, ())
+        return any(each.producer_id == told.producer_id and each.epoch >= told.epoch for each in known)
 
     def _taken_over(self, pool: str, reply: Any) -> None:
         """A program is told that it has a pool: nothing of an earlier owner is open but what it is told of."""
