@@ -30,7 +30,7 @@ from eagleray.actors.lanes.sessions import Receiver, Sessions
 from eagleray.actors.process.image_keeper import ImageKeeper
 from eagleray.actors.process.incarnations import Incarnation, Incarnations, time_of_day_us
 from eagleray.actors.process.node_status import NodeStatus
-from eagleray.actors.process.ports import ports_to_try
+from eagleray.actors.process.ports import ports_to_try, read_port
 from eagleray.actors.roles.catalog import ROLES
 from eagleray.actors.roles.role import Role, Supervisor
 from eagleray.actors.storage.data_directory import DataDirectory
@@ -234,7 +234,7 @@ class Node:
 
     async def _listen(self) -> None:
         path = self._path("port")
-        last_port = int(self.disk.read_bytes(path)) if self.disk.exists(path) else 0
+        last_port = read_port(self.disk.read_bytes(path)) if self.disk.exists(path) else 0
         *others, last_resort = ports_to_try(self.spec, last_port)
         for port in others:
             with suppress(OSError):
