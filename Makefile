@@ -28,7 +28,7 @@ PYTEST = $(WITH_JAVA) $(BIN)/pytest --basetemp=$(BUILD)/test-files
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-quick explore test-machines test-cluster check format bench bench-client bench-txn bench-kafka bench-spark bench-replication torture simulate \
-    fuzz fuzz-messages fuzz-records wheel lock clean
+    fuzz fuzz-messages fuzz-records fuzz-kafka-server fuzz-direct-lane fuzz-small-files fuzz-random wheel lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,12 +94,18 @@ torture: setup ## Kill actors and clients at random and check what is left; SECO
 simulate: $(VENV)/.installed ## Simulate clusters in which everything goes wrong; SEEDS=10000 FIRST=0, SEED=42 for one again, WORLD=pools
 	$(BIN)/python -m tests.simulation $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST) --workers $(WORKERS))
 
-fuzz: fuzz-messages fuzz-records ## Look for bytes that break the codec; SECONDS=600 for longer
+FUZZED = fuzz-messages fuzz-records fuzz-kafka-server fuzz-direct-lane fuzz-small-files
 
-fuzz-messages fuzz-records: fuzz-%: $(VENV)/.fuzz-installed
+fuzz: $(FUZZED) ## Look for bytes that break the codec, a node or the reading of small files; SECONDS=600 for longer of each
+
+$(FUZZED): fuzz-%: $(VENV)/.fuzz-installed
 	@mkdir -p $(BUILD)/fuzz/$*/corpus
-	$(BIN)/python fuzz/fuzz_$*.py -max_total_time=$(SECONDS) -print_final_stats=1 \
+	$(BIN)/python fuzz/fuzz_$(subst -,_,$*).py -max_total_time=$(SECONDS) -timeout=300 -print_final_stats=1 \
 	    -artifact_prefix=$(BUILD)/fuzz/$*/ $(BUILD)/fuzz/$*/corpus
+
+fuzz-random: $(VENV)/.installed ## The same for nodes and small files with random bytes, which is faster; FIRST=1000 for other bytes
+	@for target in kafka_server direct_lane small_files; do \
+	    $(BIN)/python -m tests.fuzz $$target --seed $(FIRST) --seconds $(SECONDS) --kept $(BUILD)/fuzz/random || exit 1; done
 
 wheel: $(VENV)/.installed ## Build the wheel that cluster.yaml installs, in dist/
 	rm -rf $(BUILD)/wheel

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from eagleray.broker.generations import summed, unsummed
+
+CANNOT_DECODE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that were never encoded: of another shape, with text that is not UTF-8, or nested
+without end.
+"""
+
+_MOST_DIGITS: Final = 19
+"""Of what eight bytes hold: Python refuses to read much longer numbers."""
 
 Content = TypeVar("Content", bound=msgspec.Struct)
 
@@ -38,5 +46,11 @@ def decode_checked_or_older(data: bytes, kind: type[Content]) -> Content:
 def _decode(text: bytes, kind: type[Content]) -> Content:
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except CANNOT_DECODE as error:
         raise FileDamaged(str(error)) from error
+
+
+def count_in(text: bytes) -> int | None:
+    """Return the number that a file holds and nothing else; None where it holds something else, or no such number."""
+    digits = text.strip()
+    return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None

@@ -37,6 +37,7 @@ NOT_QUICK = (
     "tests/simulation",
     "tests/property",
     "tests/nodes",
+    "tests/fuzz",
     "tests/compat",
     "tests/crash",
     "tests/unit/test_application_types.py",

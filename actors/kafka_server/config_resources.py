@@ -26,6 +26,9 @@ from eagleray.broker.settings import Described
 from eagleray.protocol.errors import ErrorCode
 
 _TIMEOUT_MS: Final = 30_000
+_MOST_DIGITS: Final = 10
+"""Of a node id, which is a number of four bytes."""
+
 _GROUP_PREFIX: Final = "group."
 _GROUP_KEYS: Final = frozenset({"consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"})
 """The settings that Kafka lets a group have of its own; here they are the cluster's for all groups."""
@@ -72,7 +75,11 @@ def _entries_of_node(name: str, call: AdminCall) -> list[ConfigEntry] | Refusal:
     if not name:
         # What all nodes were given while they run: nothing can be.
         return []
-    node = call.context.image.nodes.get(int(name)) if name.isascii() and name.isdigit() else None
+    node = (
+        call.context.image.nodes.get(int(name))
+        if name.isascii() and name.isdigit() and len(name) <= _MOST_DIGITS
+        else None
+    )
     if node is None:
         nodes = ", ".join(map(str, sorted(call.context.image.nodes)))
         return Refusal(ErrorCode.INVALID_REQUEST, f"there is no node {shown(name)!r}; expected one of {nodes}")

@@ -10,7 +10,6 @@ from typing import cast
 import msgspec
 
 from eagleray.actors.lanes.frames import (
-    CANNOT_DECODE,
     CANNOT_ENCODE,
     MAX_FRAME_BYTES,
     PREFACE_BYTES,
@@ -30,6 +29,7 @@ from eagleray.actors.lanes.messages import Malformed
 from eagleray.actors.lanes.sessions import Sessions
 from eagleray.actors.lanes.traffic import Traffic
 from eagleray.actors.lanes.turn import Turn
+from eagleray.broker.checked_file import CANNOT_DECODE
 from eagleray.broker.messages import Message
 from eagleray.protocol.framing import FrameReader, InvalidFrame
 from eagleray.protocol.records import BytesLike

@@ -38,9 +38,6 @@ decode_messages: Final[Callable[[BytesLike], list[Message]]] = _decoder.decode
 
 _one_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(MESSAGES)
 
-CANNOT_DECODE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises for bytes that are no payload: cut short, with text that is not UTF-8, or nested without end."""
-
 CANNOT_ENCODE: Final = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 """What encoding raises for a message with something that no lane carries: a number of 70 bits, an unknown object."""
 

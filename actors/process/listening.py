@@ -13,7 +13,7 @@ from eagleray.actors.common.spec import NodeSpec
 from eagleray.actors.kafka_server.endpoint import LANE_PORT, SHARED_PORT, Endpoint
 from eagleray.actors.kafka_server.listener import Listener
 from eagleray.actors.kafka_server.tls import TlsCertificates
-from eagleray.actors.process.ports import ports_of_listener, ports_to_try
+from eagleray.actors.process.ports import ports_of_listener, ports_to_try, read_listener_ports, read_port
 from eagleray.actors.storage.disk import Disk
 from eagleray.broker.filesystem import write_atomically
 from eagleray.broker.metadata.nodes import BrokerEndpoint
@@ -55,7 +55,7 @@ class Listening:
 
     async def _open_ports(self) -> None:
         path = f"{self._path}.port"
-        last_port = int(self._disk.read_bytes(path)) if self._disk.exists(path) else 0
+        last_port = read_port(self._disk.read_bytes(path)) if self._disk.exists(path) else 0
         endpoint = LANE_PORT if self._client_listeners else SHARED_PORT
         host = self._spec.bind_host or self._spec.host
         self.port = await self._listen(host, ports_to_try(self._spec, last_port), endpoint)
@@ -65,9 +65,7 @@ class Listening:
 
     async def _start_client_listeners(self, host: str) -> None:
         path = self._path + LISTENERS_SUFFIX
-        known: dict[str, int] = {}
-        if self._disk.exists(path):
-            known = msgspec.json.decode(self._disk.read_bytes(path), type=dict[str, int])
+        known = read_listener_ports(self._disk.read_bytes(path)) if self._disk.exists(path) else {}
         chosen: dict[str, int] = {}
         for each in self._client_listeners:
             chosen[each.name] = await self._listen_for_clients(each, host, known.get(each.name, 0))

@@ -6,10 +6,27 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from eagleray.broker.checked_file import count_in
+
 if TYPE_CHECKING:
     from eagleray.actors.common.spec import NodeSpec
 
 LARGEST_PORT: Final = 65_535
+
+
+def read_port(data: bytes) -> int:
+    """Return the port of a node's last incarnation as its file has it; 0 where the file holds no port."""
+    port = count_in(data) or 0
+    return port if port <= LARGEST_PORT else 0
+
+
+def read_listener_ports(data: bytes) -> dict[str, int]:
+    """Return the ports of a node's listeners in its last incarnation; without those that the file does not hold."""
+    try:
+        ports = msgspec.json.decode(data, type=dict[str, int])
+    except msgspec.DecodeError:
+        return {}
+    return {name: port for name, port in ports.items() if 0 < port <= LARGEST_PORT}
 
 
 class PortRange(msgspec.Struct, frozen=True):

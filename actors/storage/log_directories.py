@@ -9,6 +9,7 @@ from itertools import count
 from typing import Final
 
 from eagleray.actors.storage.disk import Disk, Lock, PartitionLocked
+from eagleray.broker.checked_file import count_in
 from eagleray.broker.filesystem import write_atomically
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log.checkpoint import read_checkpoint
@@ -75,7 +76,7 @@ class LogDirectories:
     def accepted_purge(self) -> int | None:
         """How many directories a person has accepted to go; None where that file is not there, or has no number."""
         found = self._disk.read_bytes(self.accept_purge_path) if self._disk.exists(self.accept_purge_path) else b""
-        return int(found) if found.strip().isdigit() else None
+        return count_in(found)
 
     def forget_accepted_purge(self) -> None:
         """Remove that file: what comes later is to be accepted anew."""

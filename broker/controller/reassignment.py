@@ -20,6 +20,7 @@ from eagleray.broker.controller.replica_events import (
     ReassignPartitions,
 )
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.limits import shown
 from eagleray.broker.metadata.changes import Change
 from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.topic_configs import TopicConfig
@@ -47,7 +48,7 @@ def _begin(
 ) -> tuple[PartitionResult, tuple[Change, ...]]:
     partition, state = move.partition, image.find(move.partition)
     if state is None:
-        text = f"there is no partition {partition.partition} of {partition.topic}"
+        text = f"there is no partition {partition.partition} of {shown(partition.topic)}"
         return PartitionResult(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text), ()
     if move.target is None:
         code, changes = cancel(partition, image)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 
+from eagleray.broker.checked_file import count_in
 from eagleray.broker.filesystem import FileSystem, write_atomically
 from eagleray.broker.log import names
 
@@ -19,8 +20,7 @@ def accepted_offset(file_system: FileSystem, directory: str) -> int | None:
     path = f"{directory}/{names.ACCEPT_LOSS_FILE}"
     if not file_system.exists(path):
         return None
-    text = file_system.read_bytes(path).strip()
-    return int(text) if text.isdigit() else None
+    return count_in(file_system.read_bytes(path))
 
 
 def is_checkpoint_given_up(file_system: FileSystem, directory: str) -> bool:

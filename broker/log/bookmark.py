@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from crc32c import crc32c
 
+from eagleray.broker.checked_file import CANNOT_DECODE
 from eagleray.broker.filesystem import FileSystem, replace_file
 from eagleray.broker.log import names
 from eagleray.broker.log.errors import LogDamaged
@@ -127,7 +128,7 @@ def read_bookmark(file_system: FileSystem, directory: str) -> Bookmark | None:
         return None
     try:
         bookmark = msgspec.msgpack.decode(body, type=Bookmark)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except CANNOT_DECODE:
         return None
     return bookmark if bookmark.version == _VERSION else None
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import msgspec
 
+from eagleray.broker.limits import shown
 from eagleray.broker.settings import INT64_MAX, NOT_IN_KAFKA, InvalidConfig, TopicSetting, check_ranges, key_of
 from eagleray.protocol.records import DEFAULT_MAX_DECOMPRESSED_BYTES
 
@@ -277,7 +278,7 @@ def _field_of(key: str) -> str:
         return key.replace(".", "_")
     nearest = difflib.get_close_matches(key, sorted(CONFIG_KEYS), n=1)
     hint = f"did you mean {nearest[0]}?" if nearest else f"expected one of {', '.join(sorted(CONFIG_KEYS))}"
-    raise InvalidConfig(f"unknown topic setting {key!r}; {hint}")
+    raise InvalidConfig(f"unknown topic setting {shown(key)!r}; {hint}")
 
 
 def _parse_value(key: str, text: str) -> object:
@@ -285,7 +286,7 @@ def _parse_value(key: str, text: str) -> object:
     try:
         return msgspec.convert(text, expected, strict=False)
     except msgspec.ValidationError:
-        raise InvalidConfig(f"{key} is {text!r}; expected {_describe(expected)}") from None
+        raise InvalidConfig(f"{key} is {shown(text)!r}; expected {_describe(expected)}") from None
 
 
 def _describe(expected: type) -> str:
@@ -298,5 +299,5 @@ def _parse_cleanup_policy(text: str) -> dict[str, bool]:
     policies = {part.strip() for part in text.split(",")} - {""}
     unknown = policies - {"delete", "compact"}
     if unknown:
-        raise InvalidConfig(f"cleanup.policy is {text!r}; expected delete, compact or delete,compact")
+        raise InvalidConfig(f"cleanup.policy is {shown(text)!r}; expected delete, compact or delete,compact")
     return {"cleanup_delete": "delete" in policies, "cleanup_compact": "compact" in policies}

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import msgspec
 from crc32c import crc32c
 
+from eagleray.broker.checked_file import CANNOT_DECODE
 from eagleray.broker.filesystem import FileSystem, write_atomically
 from eagleray.broker.log import names
 from eagleray.broker.log.index_file import IndexFile, IndexPrefix
@@ -41,7 +42,7 @@ class IndexChecksums(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
             return None
         try:
             checksums = msgspec.msgpack.decode(body, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except CANNOT_DECODE:
             return None
         return checksums if checksums.version == _VERSION and set(checksums.prefixes) == _INDEXES else None
 

@@ -127,6 +127,8 @@ class ProducerState:
     def check_marker(self, marker: Marker) -> Rejection | None:
         """Decide about a commit or abort marker: None to append it, else why not."""
         producer_id, epoch = marker.producer.producer_id, marker.producer.epoch
+        if producer_id < 0 or epoch < 0:
+            return Rejection(ErrorCode.INVALID_PRODUCER_EPOCH, f"{marker.producer} is no producer that could have one")
         entry = self._entries.get(producer_id)
         if marker.hanging_since != NO_OFFSET and (entry is None or entry.open_since_offset != marker.hanging_since):
             return Rejection(

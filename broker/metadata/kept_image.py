@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from eagleray.broker.checked_file import CANNOT_DECODE
 from eagleray.broker.filesystem import FileSystem
 from eagleray.broker.generations import Generations, read_generations, summed, unsummed, write_generation
 from eagleray.broker.metadata.directory_identity import DirectoryRefused
@@ -42,7 +43,7 @@ class KeptImage(msgspec.Struct, frozen=True, kw_only=True):
                     "was changed. Install the release that has written it, or a later one"
                 )
             return msgspec.msgpack.decode(content, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except CANNOT_DECODE:
             return None
 
 

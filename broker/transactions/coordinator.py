@@ -99,7 +99,7 @@ class TransactionCoordinator:
     def _serve_again(self, held: Held, now_ms: int) -> None:
         """Take a request that has waited."""
         try:
-            self._requests.serve(held.request, held.deadline_ms, now_ms)
+            self._requests.serve_again(held.request, held.deadline_ms, now_ms)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(held.request, error, now_ms)
 

@@ -158,7 +158,11 @@ class IdentityServer:
             self._find_or_create(transactional_id, request, deadline_ms, now_ms)
 
     def take_pool_over(self, request: TakePoolOver, deadline_ms: int, now_ms: int) -> None:
-        """Serve a program that takes a pool over."""
+        """Serve a program that takes a pool over; to whom the pool is given is not for the program to say."""
+        self.take_pool_over_again(replace(request, owner=None), deadline_ms, now_ms)
+
+    def take_pool_over_again(self, request: TakePoolOver, deadline_ms: int, now_ms: int) -> None:
+        """Serve a takeover that has waited, and may have been given the pool before it did."""
         name = request.transactional_id
         if not is_possible_id(name, LONGEST_POOL_BYTES) or slot_of(name) is not None:
             self._context.reply(request, ErrorCode.INVALID_REQUEST)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from eagleray.broker.checked_file import CANNOT_DECODE
 from eagleray.broker.limits import Int64, Text
 from eagleray.broker.messages import Message
 
@@ -65,5 +66,5 @@ def decode_origin(data: bytes) -> Origin:
         return UNKNOWN_ORIGIN
     try:
         return _decoder.decode(data[1:])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except CANNOT_DECODE:
         return UNKNOWN_ORIGIN

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec.structs import replace
 
+from eagleray.broker.checked_file import CANNOT_DECODE
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.transactions.resolver import ResolverName
 from eagleray.protocol.codec import MalformedMessage
@@ -92,5 +93,5 @@ def decode_preparation(data: bytes) -> Preparation | None:
         raise MalformedMessage(TransactionLogValue.__name__, None, f"no preparation is known in version {data[0]}")
     try:
         return _decoder.decode(data[1:])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except CANNOT_DECODE as error:
         raise MalformedMessage(TransactionLogValue.__name__, None, f"its preparation is unreadable: {error}") from error

@@ -96,10 +96,14 @@ class TransactionRequestServer:
             CompleteTransaction: preparations.complete,
             ForgetTransactionalId: self._forget,
         }
+        self._handlers_of_held: dict[type, Callable[[Any, int, int], None]] = {
+            **self.handlers,
+            TakePoolOver: identities.take_pool_over_again,
+        }
 
-    def serve(self, request: Request, deadline_ms: int, now_ms: int) -> None:
-        """Take a request, perhaps not for the first time; it may wait until its deadline."""
-        self.handlers[type(request)](request, deadline_ms, now_ms)
+    def serve_again(self, request: Request, deadline_ms: int, now_ms: int) -> None:
+        """Take a request that has waited; it may wait on until its deadline."""
+        self._handlers_of_held[type(request)](request, deadline_ms, now_ms)
 
     # ForgetTransactionalId
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from eagleray.broker.checked_file import CANNOT_DECODE
 from eagleray.broker.filesystem import File, FileSystem
 from eagleray.broker.log import names
 from eagleray.broker.log.offset_index import OffsetIndex
@@ -168,7 +169,7 @@ def _contents(key: bytes | None, value: bytes | None, decoder: str) -> str:
 def _metadata_change(value: bytes) -> str:
     try:
         return as_json(log_records.decode_record(value))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except CANNOT_DECODE as error:
         return f"Error at decoding: {error}"
 
 

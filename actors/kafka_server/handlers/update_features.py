@@ -32,7 +32,7 @@ async def handle(request: UpdateFeaturesRequest, call: AdminCall) -> UpdateFeatu
     """Check whether features are at the levels that a client wants."""
     wrong = repeated(update.feature for update in request.feature_updates)
     if wrong:
-        text = f"{', '.join(sorted(wrong))} are named more than once"
+        text = f"{shown(', '.join(sorted(wrong)))} are named more than once"
         return UpdateFeaturesResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     results = tuple(map(_result, request.feature_updates))
     failed = next((result for result in results if result.error_code), None)
@@ -52,7 +52,7 @@ def _result(update: FeatureUpdateKey) -> UpdatableFeatureResult:
 
 def _problem_with(update: FeatureUpdateKey) -> str | None:
     if update.upgrade_type not in _UPGRADE_TYPES:
-        return f"the upgrade type of {update.feature} is {update.upgrade_type}; expected 1, 2 or 3"
+        return f"the upgrade type of {shown(update.feature)} is {update.upgrade_type}; expected 1, 2 or 3"
     level = _LEVELS.get(update.feature)
     if level is None:
         return f"there is no feature {shown(update.feature)!r}; expected {', '.join(_LEVELS)}"

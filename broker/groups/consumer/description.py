@@ -8,6 +8,7 @@ from eagleray.broker.groups.consumer.member import Member
 from eagleray.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic
 from eagleray.broker.groups.consumer.state import GroupState
 from eagleray.broker.groups.consumer.topics import Topics
+from eagleray.broker.limits import shown
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -42,7 +43,7 @@ def describe_missing(group_id: str) -> DescribedGroup:
     return DescribedGroup(
         group_id=group_id,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"There is no consumer group {group_id}.",
+        error_message=f"There is no consumer group {shown(group_id)}.",
     )
 
 

@@ -16,6 +16,7 @@ from eagleray.broker.groups.consumer.records import Key, Record, decode_key, dec
 from eagleray.broker.groups.consumer.requests import check_request
 from eagleray.broker.groups.consumer.topics import NO_TOPICS, Topics
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.limits import shown
 from eagleray.broker.runtime.deadlines import NEVER_MS
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.annotations import Message
@@ -131,8 +132,8 @@ class ConsumerGroupTable:
 
 def _no_group(request: ConsumerGroupHeartbeatRequest) -> HeartbeatRefusal:
     if request.member_epoch < JOINING:
-        return HeartbeatRefusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
+        return HeartbeatRefusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {shown(request.group_id)}")
     # Kafka says the same as above, which ends a consumer for good; by this it joins again.
     return HeartbeatRefusal(
-        ErrorCode.UNKNOWN_MEMBER_ID, f"there is no consumer group {request.group_id} to be a member of"
+        ErrorCode.UNKNOWN_MEMBER_ID, f"there is no consumer group {shown(request.group_id)} to be a member of"
     )

@@ -8,6 +8,7 @@ from eagleray.broker.groups.consumer.decisions import Draft, HeartbeatRefusal
 from eagleray.broker.groups.consumer.member import JOINING, LEAVING_FOR_A_WHILE, Member, MemberState
 from eagleray.broker.groups.consumer.partitions import Partitions
 from eagleray.broker.groups.consumer.state import GroupState
+from eagleray.broker.limits import shown
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -58,10 +59,11 @@ def find_by_id(state: GroupState, member_id: str, instance_id: str | None) -> Me
         member = _holder(state, instance_id)
         if member is not None and member.member_id != member_id:
             return HeartbeatRefusal(
-                ErrorCode.FENCED_INSTANCE_ID, f"member {member.member_id} has taken over the instance id {instance_id}"
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"member {member.member_id} has taken over the instance id {shown(instance_id)}",
             )
     if member is None:
-        return HeartbeatRefusal(ErrorCode.UNKNOWN_MEMBER_ID, f"the group has no member {member_id}")
+        return HeartbeatRefusal(ErrorCode.UNKNOWN_MEMBER_ID, f"the group has no member {shown(member_id)}")
     return member
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from eagleray.broker.groups.config import LONGEST_TEXT
 from eagleray.broker.groups.consumer.decisions import HeartbeatRefusal
 from eagleray.broker.groups.consumer.member import JOINING, LEAVING_FOR_A_WHILE
+from eagleray.broker.limits import shown
 from eagleray.broker.patterns import BadPattern, compile_pattern
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -35,7 +36,8 @@ def check_request(
     if request.server_assignor is not None and request.server_assignor not in assignors:
         known = ", ".join(assignors)
         return HeartbeatRefusal(
-            ErrorCode.UNSUPPORTED_ASSIGNOR, f"there is no assignor {request.server_assignor!r}; there are {known}"
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"there is no assignor {shown(request.server_assignor)!r}; there are {known}",
         )
     return _check_regex(request.subscribed_topic_regex)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from eagleray.broker.checked_file import CANNOT_DECODE
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.transactions.branches.branching import Branch, Branching
 from eagleray.protocol.codec import MalformedMessage
@@ -62,7 +63,7 @@ def decode_branching(data: bytes) -> Branching | None:
     try:
         logged = _decoder.decode(data[1:])
         branches = {each.producer_id: _branch(each, logged.partitions) for each in logged.branches}
-    except (msgspec.MsgspecError, IndexError, UnicodeDecodeError) as error:
+    except (IndexError, *CANNOT_DECODE) as error:
         raise MalformedMessage(TransactionLogValue.__name__, None, f"its branches cannot be read: {error}") from error
     return Branching(tag=logged.tag, committed_tag=logged.committed_tag, branches=branches)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 SEPARATOR: Final = "#"
+_MOST_DIGITS: Final = 19
+"""Of what eight bytes hold, as the batches of a query are counted; a longer number is a part of the name."""
 
 
 def tag_in_series(series: str, number: int) -> str:
@@ -39,5 +41,5 @@ def is_before(tag: str, other: str) -> bool:
 
 def _parse(tag: str) -> tuple[str, int | None]:
     series, separator, number = tag.rpartition(SEPARATOR)
-    is_in_series = bool(separator) and number.isascii() and number.isdecimal()
+    is_in_series = bool(separator) and number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
     return (series, int(number)) if is_in_series else (tag, None)

@@ -9,7 +9,7 @@ from eagleray.actors.cluster.machines import CannotStart
 from eagleray.actors.cluster.start_cluster import start_cluster
 from eagleray.actors.cluster.supervision import separate_layout
 from eagleray.actors.common.spec import NodeSpec
-from eagleray.actors.process.ports import PortRange, ports_to_try
+from eagleray.actors.process.ports import PortRange, ports_to_try, read_listener_ports, read_port
 from eagleray.testing import COLOCATED, LocalCluster
 
 
@@ -44,6 +44,31 @@ def test_ports_are_tried_in_order(last_port, settings, expected):
     assert ports_to_try(spec(**settings), last_port) == expected
 
 
+@pytest.mark.parametrize(
+    ("data", "port"),
+    [
+        (b"9092", 9092),
+        (b"9092\n", 9092),
+        (b"", 0),
+        (b"x", 0),
+        (b"-1", 0),
+        (b"65536", 0),
+        (b"\xff", 0),
+        pytest.param(b"9" * 5000, 0, id="long"),
+    ],
+)
+def test_file_without_a_port_is_of_no_node_before(data, port):
+    assert read_port(data) == port
+
+
+async def test_node_starts_where_the_file_with_its_port_is_damaged(tmp_path):
+    async with LocalCluster(tmp_path, {0: COLOCATED[0]}):
+        pass
+    (tmp_path / "nodes" / "0.port").write_bytes(b"\0garbage")
+    async with LocalCluster(tmp_path, {0: COLOCATED[0]}) as nodes:
+        assert nodes.nodes[0].port
+
+
 @pytest.mark.parametrize("text", ["", "9093", "9093-", "-9192", "a-b", "9192-9093", "0-10", "9093-70000"])
 def test_text_that_is_no_range_is_refused(text):
     with pytest.raises(ValueError, match="expected LOW-HIGH"):
@@ -70,3 +95,19 @@ async def test_nodes_listen_within_the_range_and_beside_other_listeners(tmp_path
             first, second = (node.port for node in nodes.nodes.values())
     assert {first, second} <= set(range(low + 1, low + 10))
     assert first != second
+
+
+@pytest.mark.parametrize(
+    ("data", "ports"),
+    [
+        (b'{"INNER":9092,"OUTER":9093}', {"INNER": 9092, "OUTER": 9093}),
+        (b'{"INNER":9092,"OUTER":65536,"LAST":-1}', {"INNER": 9092}),
+        (b'{"INNER":"9092"}', {}),
+        (b'{"INNER":9092', {}),
+        (b"", {}),
+        (b"\xff", {}),
+        (b"[" * 100_000, {}),
+    ],
+)
+def test_file_of_ports_of_listeners_that_holds_something_else_is_none(data, ports):
+    assert read_listener_ports(data) == ports

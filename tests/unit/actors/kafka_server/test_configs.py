@@ -111,6 +111,7 @@ async def test_a_group_has_no_settings_of_its_own():
         (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "99", ErrorCode.INVALID_REQUEST),
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
+        pytest.param(BROKER, "9" * 5000, ErrorCode.INVALID_REQUEST, id="many digits"),
         (GROUP, "", ErrorCode.INVALID_GROUP_ID),
         (ResourceType.BROKER_LOGGER, "1", ErrorCode.INVALID_REQUEST),
         (ResourceType.CLIENT_METRICS, "x", ErrorCode.INVALID_REQUEST),

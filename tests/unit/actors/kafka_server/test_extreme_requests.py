@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -34,8 +35,22 @@ def node_for(key, world):
     return world.nodes.get(world.image.leader_of(ORDERS), world.nodes[LEADER_A])
 
 
+def texts_in(value):
+    """Every text in a response."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from texts_in(getattr(value, name))
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from texts_in(each)
+
+
 async def answered(world, key, request, version, client_id="tests"):
-    """Whether a request is answered, or its connection closed where the API may say no in that way."""
+    """Whether a request is answered so that clients can read it, or its connection closed where the API may say no in
+    that way. What was too long in the request may be so in the answer.
+    """
     peer = Peer(node_for(key, world).listener)
     peer._sent.append((key, version))
     peer.send_bytes(encode_request(request, version, 0, client_id))
@@ -46,7 +61,12 @@ async def answered(world, key, request, version, client_id="tests"):
             return True
         async with asyncio.timeout(FOREVER_S):
             await peer.transport.happened.wait()
-        return not peer.transport.is_closed or key in HANGS_UP
+        if peer.transport.is_closed:
+            return key in HANGS_UP
+        longest = max(map(len, texts_in(request)), default=0)
+        return all(
+            len(text) <= max(longest, LONGEST) for each in await peer.responses() for text in texts_in(each.body)
+        )
     finally:
         if not peer.transport.is_closed:
             peer.connection.connection_lost(None)

@@ -147,6 +147,15 @@ def test_ranges_include_their_ends_and_nothing_more(key: str, smallest: int, lar
         assert str(refusal.value).endswith(f"expected a value from {smallest} to {largest}")
 
 
+@pytest.mark.parametrize(
+    "key", ["retention.ms", "message.timestamp.type", "cleanup.policy", pytest.param("x" * 32_767, id="long")]
+)
+def test_refusal_shows_only_the_beginning_of_a_long_text(key: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        LogConfig.parse({key: "y" * 32_767})
+    assert len(str(refused.value)) < 2_000
+
+
 def test_a_ratio_that_is_no_number_is_refused() -> None:
     with pytest.raises(InvalidConfig):
         LogConfig(min_cleanable_dirty_ratio=float("nan"))

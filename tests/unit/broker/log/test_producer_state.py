@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from eagleray.broker.identities import LAST_EPOCH
+from eagleray.broker.identities import LAST_EPOCH, ProducerIdentity
 from eagleray.broker.log.producer_entry import CACHED_BATCHES, LAST_SEQUENCE, NO_OFFSET, CachedBatch
 from eagleray.broker.log.producer_limit import IDLE_MS
 from eagleray.broker.log.producer_state import CompletedTransaction, Origin, ProducerState, Rejection
+from eagleray.broker.messages import Marker
 from eagleray.protocol.errors import ErrorCode
 from eagleray.protocol.records import EndTransactionMarker
 from tests.support.batches import NOW_MS, data_header, marker_header
@@ -285,6 +286,12 @@ def test_a_marker_of_an_old_epoch_is_fenced(partition: Partition) -> None:
     partition.send(0, epoch=2, transactional=True)
     assert_refused(partition.end(ABORT, epoch=1), ErrorCode.INVALID_PRODUCER_EPOCH)
     assert partition.state.unstable.first_undecided_offset == 0
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-5, 3), (7, -1)])
+def test_a_marker_of_no_producer_is_refused(partition: Partition, producer_id: int, epoch: int) -> None:
+    marker = Marker(ProducerIdentity(producer_id, epoch), ABORT, 0, 2, ())
+    assert_refused(partition.state.check_marker(marker), ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 def test_a_marker_raises_the_epoch_and_so_fences_its_producer(partition: Partition) -> None:

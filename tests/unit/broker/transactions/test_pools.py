@@ -126,6 +126,25 @@ def test_takeover_is_one_record_which_fences_every_slot(driver: PoolDriver):
     assert len(driver.records) == before + 1, "a fenced slot changes nothing"
 
 
+@pytest.mark.parametrize("claimed", [ProducerIdentity(7, 3), ProducerIdentity(-1, -1), None])
+def test_new_pool_is_given_to_whom_the_log_says(driver: PoolDriver, claimed: ProducerIdentity | None):
+    request_id = driver.request(TakePoolOver, POOL, owner=claimed)
+    driver.settle()
+    assert driver.error_of(request_id) is NONE
+    assert len(driver.records) == 1
+
+
+def test_program_that_says_to_have_the_pool_takes_it_over_like_any_other(driver: PoolDriver):
+    first = driver.taken().producer
+    slot = driver.slot(first, 0)
+
+    request_id = driver.request(TakePoolOver, POOL, owner=first)
+    driver.settle()
+
+    assert driver.replies[request_id].producer > first
+    assert driver.refusals(slot, 0) == {ErrorCode.PRODUCER_FENCED}
+
+
 def test_takeover_aborts_what_is_open_and_answers_when_that_is_over(driver: PoolDriver):
     owner = driver.taken().producer
     for number in range(3):

@@ -354,6 +354,7 @@ def test_a_tag_is_settled_by_itself_and_by_nothing():
         ("a#3", "a", None),
         ("a#3", None, None),
         ("a", "a", None),
+        pytest.param("a#" + "9" * 5000, "a#3", None, id="many digits"),
     ],
 )
 def test_how_far_a_tag_lies_behind_another(tag, committed_tag, steps):

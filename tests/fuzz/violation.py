@@ -1,0 +1,5 @@
+"""What every target raises."""
+
+
+class Violation(AssertionError):
+    """An invariant is broken."""
