@@ -47,6 +47,7 @@ class Admin:
     list_nodes = _blocking(AsyncAdmin.list_nodes)
     drain_node = _blocking(AsyncAdmin.drain_node)
     undrain_node = _blocking(AsyncAdmin.undrain_node)
+    accept_clock = _blocking(AsyncAdmin.accept_clock)
     kept_by = _blocking(AsyncAdmin.kept_by)
     list_groups = _blocking(AsyncAdmin.list_groups)
     describe_group = _blocking(AsyncAdmin.describe_group)
