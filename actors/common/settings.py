@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, get_origin, get_type_hints
 import msgspec
 from msgspec.structs import replace
 
+from eagleray.actors.common.clock_config import ClockConfig
 from eagleray.actors.common.listener_config import ListenerConfig
 from eagleray.actors.common.security_config import SecurityConfig
 from eagleray.actors.common.storage_config import StorageConfig
@@ -35,6 +36,7 @@ COMPONENTS: Final[tuple[type[msgspec.Struct], ...]] = (
     ListenerConfig,
     SecurityConfig,
     StorageConfig,
+    ClockConfig,
 )
 """The components that have settings of a cluster, except for the logs."""
 

@@ -83,6 +83,9 @@ REQUESTS: Final[dict[ProcessRole, tuple[type, ...]]] = {
 NODE_REQUESTS: Final[tuple[type, ...]] = (controller.GetMetadata, controller.DescribeConfigs)
 """What any node answers, from the metadata that it follows."""
 
+PROCESS_REQUESTS: Final[tuple[type, ...]] = (messages.AcceptClock,)
+"""What any node answers of its own process."""
+
 REPLICA_REQUESTS: Final[tuple[type, ...]] = (messages.ReplicationBatch,)
 """What a node takes that keeps replicas, whatever its roles are."""
 
@@ -103,6 +106,7 @@ REPLIES: Final[tuple[type, ...]] = (
     messages.MarkersFinished,
     messages.Misdirected,
     messages.Malformed,
+    messages.ClockAccepted,
     producer_ids.BlockAllocated,
     groups.OffsetsCommitted,
     groups.OffsetsFetched,
@@ -132,6 +136,7 @@ REPLIES: Final[tuple[type, ...]] = (
 _ALL: Final = (
     *(message for of_role in REQUESTS.values() for message in of_role),
     *NODE_REQUESTS,
+    *PROCESS_REQUESTS,
     *REPLICA_REQUESTS,
     *REPLIES,
 )

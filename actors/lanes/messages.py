@@ -76,3 +76,17 @@ class RaftMessage(RequestOf["Message"], frozen=True, tag="QuorumTold"):
     message: QuorumMessage
     cluster_id: Text = ""
     """The cluster that the sender's data directory belongs to, once it knows: voters of others are not listened to."""
+
+
+class AcceptClock(RequestOf["ClockAccepted"], frozen=True, tag="AcceptClock"):
+    """A person says that the wall clock of a node is right, although it has jumped; any node takes it."""
+
+
+class ClockAccepted(Message, frozen=True, tag="ClockAccepted"):
+    """The answer to `AcceptClock`."""
+
+    request_id: int
+    set_by_ms: int
+    """By how much the node's time of day was set."""
+
+    error_code: ErrorCode = ErrorCode.NONE

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from eagleray.actors.common.clock_config import ClockConfig
 from eagleray.actors.common.controller_channel import REPLY_TIMEOUT_S, ControllerChannel
 from eagleray.actors.common.listener_config import ListenerConfig
 from eagleray.actors.common.node_timer import NodeTimer
@@ -24,12 +25,14 @@ from eagleray.actors.common.storage_config import StorageConfig
 from eagleray.actors.kafka_server.listener import Listener
 from eagleray.actors.lanes.catalog import NODE_REQUESTS, REPLICA_REQUESTS, REQUESTS
 from eagleray.actors.lanes.direct import DirectSession
+from eagleray.actors.lanes.messages import AcceptClock, ClockAccepted
 from eagleray.actors.lanes.peers import Peers, Unanswered
 from eagleray.actors.lanes.ray_lane import RayLane
 from eagleray.actors.lanes.sessions import Receiver, Sessions
 from eagleray.actors.process.image_keeper import ImageKeeper
 from eagleray.actors.process.incarnations import Incarnation, Incarnations, time_of_day_us
 from eagleray.actors.process.listening import Listening
+from eagleray.actors.process.node_clock import CLOCK_SUFFIX, NodeClock
 from eagleray.actors.process.node_status import NodeStatus
 from eagleray.actors.roles.catalog import ROLES
 from eagleray.actors.roles.role import Role, Supervisor
@@ -77,6 +80,14 @@ class Node:
         self.disk_guard = DiskGuard(self.disk, spec.data_dir, spec.node_id, storage, self.steady_ms)
         # Before anything is written: on a disk that is full, this makes the room that a start takes.
         self.disk_guard.look()
+        self.clock = NodeClock(
+            self.disk,
+            self._path(CLOCK_SUFFIX),
+            spec.node_id,
+            config_of(ClockConfig, spec.settings),
+            wall_ms=self._wall_ms,
+            steady_ms=self.steady_ms,
+        )
         self.image: MetadataImage = EMPTY_IMAGE
         self._incarnation = Incarnation(-1, EVERYTHING)
         self._incarnations: Incarnations | None = None
@@ -96,6 +107,7 @@ class Node:
         self.turn = self.peers.turn
         self.controller = ControllerChannel(self.peers, spec.controllers)
         self.replica_manager = ReplicaManager(self, is_lazy=INTERNAL_TOPICS.__contains__)
+        self.clock.on_set, self.clock.on_doubt = self._time_was_set, self.replica_manager.logs.doubt_clock
         self._stray_logs = StrayLogs(
             self.replica_manager.logs,
             spec.machine,
@@ -129,6 +141,7 @@ class Node:
             if role.process_role is ProcessRole.CONTROLLER:
                 # What the controller itself says is true now, and not of a moment ago.
                 receivers |= dict.fromkeys(NODE_REQUESTS, role.post)
+        receivers[AcceptClock] = self._accept_clock
         return receivers | dict.fromkeys(QUERIES, InternalPartitions(self, receivers).post)
 
     def _answer_from_image(self, request: Message) -> None:
@@ -142,7 +155,10 @@ class Node:
     # What the roles see of it
 
     def now_ms(self) -> int:
-        """The time of day."""
+        """The time of day, which does not follow the wall clock when that jumps."""
+        return self.clock.now_ms()
+
+    def _wall_ms(self) -> int:
         return self._now_us() // 1000
 
     _now_us = staticmethod(time_of_day_us)
@@ -150,6 +166,20 @@ class Node:
     def steady_ms(self) -> int:
         """The time by a clock that is never set, and that goes on while the process is stopped."""
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+    def _look_at_clock(self) -> None:
+        self.clock.look()
+        self.timer.set(self._look_at_clock, self.clock.next_due_ms)
+
+    def _time_was_set(self, by_ms: int) -> None:
+        self.replica_manager.logs.time_was_set(by_ms)
+        for role in self._roles:
+            role.time_was_set(by_ms)
+
+    def _accept_clock(self, request: Message) -> None:
+        assert isinstance(request, AcceptClock), "nothing else is received here"
+        by_ms = self.clock.accept()
+        self.turn.act(partial(self.answer, ClockAccepted(request.request_id, by_ms)))
 
     def chance(self) -> float:
         """A random number from 0 to 1 that cannot be predicted."""
@@ -203,9 +233,11 @@ class Node:
         """Wait until the last incarnation has ended, then listen, and join the cluster."""
         _log.info("node %s starts, as %s, in process %s", self.spec.node_id, ", ".join(self.spec.roles), os.getpid())
         self._lock = await self._take_lock()
+        self.clock.begin()
+        self._look_at_clock()
         self._incarnations = Incarnations(
             self.disk,
-            self._path("life"),
+            self._path(".life"),
             self.disk.boot_id(),
             after_loss_of_power=self.replica_manager.logs.after_loss_of_power,
             now_us=self._now_us,
@@ -220,13 +252,13 @@ class Node:
     async def _take_lock(self) -> Lock:
         while True:
             try:
-                return self.disk.lock(self._path("lock"))
+                return self.disk.lock(self._path(".lock"))
             except PartitionLocked:
                 _log.warning("node %s waits for its last incarnation to end", self.spec.node_id)
                 await asyncio.sleep(_RETRY_S)
 
     def _path(self, suffix: str) -> str:
-        return f"{self.spec.data_dir}/nodes/{self.spec.node_id}.{suffix}"
+        return f"{self.spec.data_dir}/nodes/{self.spec.node_id}{suffix}"
 
     async def _listen(self) -> None:
         await self._listening.start()

@@ -30,7 +30,7 @@ class NodeStatus:
 
     def describe(self) -> dict[str, Any]:
         """What a status shows."""
-        described = host_facts(self._node.now_ms())
+        described = host_facts(self._node.clock.wall_ms())
         for role in self._roles:
             described |= role.describe()
         return described | self._of_process() | self._of_cluster() | self._of_storage() | self._of_work()
@@ -63,6 +63,7 @@ class NodeStatus:
         return {
             "offline": {str(partition): offline.reason(partition) for partition in offline},
             "disk": self._node.disk_guard.describe(),
+            "clock": self._node.clock.describe(),
             "cuts": self._cuts(),
             "damaged": {str(partition): reason for partition, reason in self._damaged().items()},
             "stray_logs": sorted({*self._stray_logs.strays, *map(str, replicas.failures.strays)}),

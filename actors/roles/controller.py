@@ -12,6 +12,7 @@ from eagleray.actors.common.settings import config_of
 from eagleray.actors.lanes.messages import RaftMessage
 from eagleray.actors.roles.metadata_quorum import MetadataQuorum, MetadataQuorumContext
 from eagleray.actors.roles.role import Role, RoleContext, Supervisor
+from eagleray.actors.storage.context import Clock
 from eagleray.actors.storage.disk_guard import DiskGuard
 from eagleray.actors.storage.log_manager import LogManager
 from eagleray.broker.controller.config import ControllerConfig
@@ -60,6 +61,10 @@ class ControllerContext(RoleContext, MetadataQuorumContext, Protocol):
     loop: asyncio.AbstractEventLoop
     disk_guard: DiskGuard
     supervisor: Supervisor
+
+    @property
+    def clock(self) -> Clock:
+        """What is known of the time of day."""
 
 
 class ControllerRole(Role):
@@ -122,6 +127,7 @@ class ControllerRole(Role):
             lambda: uuid.uuid4().bytes,
             now_ms=self.context.steady_ms(),
             time_of_day_ms=self.context.now_ms,
+            may_expire=lambda: self.context.clock.may_expire,
             term=self._quorum.term,
             replication=config_of(ReplicationConfig, settings),
             is_only_voter=self._quorum.is_alone,
@@ -289,7 +295,7 @@ class ControllerRole(Role):
 
         A single voter goes on: all of its metadata is in memory, and in what the nodes keep.
         """
-        damaged = self._logs.scrub(self.context.now_ms())
+        damaged = self._logs.scrub(self.context.steady_ms())
         if damaged is None:
             return
         partition, error = damaged
@@ -312,7 +318,7 @@ class ControllerRole(Role):
 
     def next_due_ms(self) -> int:
         """When the quorum is due, or the state machine, which acts only while this node surely is the controller."""
-        due_ms = min(self._quorum.next_due_ms, self._steady(self._logs.next_scrub_ms))
+        due_ms = min(self._quorum.next_due_ms, self._logs.next_scrub_ms)
         if self._state_machine is None or not self._quorum.holds():
             return due_ms
         if not self._is_resumed or self._has_to_snapshot():

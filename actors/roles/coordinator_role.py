@@ -9,12 +9,14 @@ from typing import Any, ClassVar, Protocol
 
 from eagleray.actors.lanes.peers import Peers
 from eagleray.actors.roles.role import Role, RoleContext
+from eagleray.actors.storage.context import Clock
 from eagleray.actors.storage.coordinator_log import CoordinatorLog, CoordinatorLogContext
 from eagleray.broker.log import LogError, LogWriteFailed
 from eagleray.broker.messages import Message
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.runtime.connection_bindings import ConnectionClosed
-from eagleray.broker.runtime.coordinator_events import AppendFailed, AppendRecords, Committed
+from eagleray.broker.runtime.coordinator_events import AppendFailed, AppendRecords, Committed, TimeSet
+from eagleray.broker.runtime.deadlines import NEVER_MS, Tick
 from eagleray.broker.runtime.failures import ReloadPartition, RequestFailed
 from eagleray.protocol.records import RecordBatch
 
@@ -33,9 +35,13 @@ class Coordinator(Protocol):
 
 
 class CoordinatorContext(RoleContext, CoordinatorLogContext, Protocol):
-    """What else a coordinator uses of its node: what its log does, and other nodes."""
+    """What else a coordinator uses of its node: what its log does, other nodes, and the clock."""
 
     peers: Peers
+
+    @property
+    def clock(self) -> Clock:
+        """What is known of the time of day."""
 
 
 class CoordinatorRole(Role):
@@ -57,9 +63,6 @@ class CoordinatorRole(Role):
         self._topic = CoordinatorLog(context, topic, post=self.post, replay=replay)
 
     _state_machine: Coordinator
-    _tick: ClassVar[Message]
-    """What tells the state machine that time has passed."""
-
     _performers: Mapping[type, Callable[[Any], None]]
     """By the type of an effect, what carries it out; all others but appends are answers."""
 
@@ -70,7 +73,7 @@ class CoordinatorRole(Role):
     def handle(self, events: list[Message]) -> None:
         """Let the state machine take what happened, until nothing follows from it any more."""
         events = self._admit(events)
-        now_ms = self.context.now_ms()
+        now_ms = self.context.clock.watch.running_ms(self.context.steady_ms())
         while events:
             events = self._take_turn(events, now_ms)
 
@@ -100,26 +103,26 @@ class CoordinatorRole(Role):
                 appends.append(effect)
             else:
                 find(kind, answer)(effect)
-        return self._append_all(appends, now_ms) if appends else []
+        return self._append_all(appends) if appends else []
 
     # The log
 
-    def _append_all(self, appends: list[AppendRecords], now_ms: int) -> list[Message]:
+    def _append_all(self, appends: list[AppendRecords]) -> list[Message]:
         """Append the records of each partition; what failed comes first in what is returned."""
         failed: list[Message] = []
         committed: dict[int, list[Message]] = {}
         for append in appends:
             number, epoch = append.log_partition, append.coordinator_epoch
-            if self._append(append, now_ms):
+            if self._append(append):
                 committed[number] = [Committed(number, epoch, append.position)]
             else:
                 failed.append(AppendFailed(number, epoch))
                 self._topic.load_again(number, epoch)
         return failed + self._topic.commit(committed) if committed else failed
 
-    def _append(self, append: AppendRecords, now_ms: int) -> bool:
+    def _append(self, append: AppendRecords) -> bool:
         try:
-            return self._write(self._topic.writable[append.log_partition], append, now_ms)
+            return self._write(self._topic.writable[append.log_partition], append, self.context.now_ms())
         except LogWriteFailed as error:
             _log.error("%s", error)
         except LogError:
@@ -136,11 +139,16 @@ class CoordinatorRole(Role):
 
     def next_due_ms(self) -> int:
         """When the state machine has something to do, or what waits for the lease may be taken."""
-        return self._topic.next_due_ms or self._steady(self._state_machine.next_due_ms)
+        due_ms = self._state_machine.next_due_ms
+        return self._topic.next_due_ms or (due_ms if due_ms == NEVER_MS else self.context.clock.watch.steady_ms(due_ms))
 
     def on_due(self) -> None:
         """Let the state machine look after time, and take what has waited for the lease."""
-        self.handle([self._tick])
+        self.handle([Tick(may_expire=self.context.clock.may_expire)])
+
+    def time_was_set(self, by_ms: int) -> None:  # noqa: ARG002 - what counts is what it was set by in all
+        """Tell the state machine how far its stamps in the log are from its own time."""
+        self.post(TimeSet(self.context.clock.watch.set_by_ms))
 
     def close(self) -> None:
         """Stop loading."""

@@ -24,7 +24,6 @@ from eagleray.broker.partitions.coordinator_epochs import newest_coordinator_epo
 from eagleray.broker.partitions.events import AskLastDecision, VerifyTransaction, WriteMarkers
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.runtime.coordinator_events import AppendRecords, PartitionLoaded
-from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
 
 _NO_PRODUCERS = ProducerState()
@@ -34,7 +33,6 @@ class GroupCoordinatorRole(CoordinatorRole):
     """Coordinates the groups whose partitions of `__consumer_offsets` the metadata gives to its node."""
 
     process_role: ClassVar = ProcessRole.GROUPS
-    _tick: ClassVar = Tick()
 
     def __init__(self, context: CoordinatorContext) -> None:
         self._state_machine = GroupCoordinator(

@@ -47,7 +47,7 @@ class MarkerChannelManagerRole(Role):
 
     def handle(self, events: list[MarkersRequested | marker_events.MarkerEvent]) -> None:
         """Let the state machine take what happened, and carry out what it wants."""
-        now_ms = self.context.now_ms()
+        now_ms = self.context.steady_ms()
         for event in events:
             if type(event) is MarkersRequested:
                 self._askers[_key_of(event.markers)] = event.request_id
@@ -112,7 +112,7 @@ class MarkerChannelManagerRole(Role):
 
     def next_due_ms(self) -> int:
         """When something has waited long enough to be tried again."""
-        return self._steady(self._state_machine.next_due_ms)
+        return self._state_machine.next_due_ms
 
     def on_due(self) -> None:
         """Let the state machine try again what has waited long enough."""

@@ -76,7 +76,6 @@ class Role(ABC):
 
     def __init__(self, context: RoleContext) -> None:
         self.context = context
-        self._of_wall_clock = NEVER_MS, NEVER_MS
         self._rested_ms = 0
         self._events: list[Any] = []
         self._is_scheduled = False
@@ -121,6 +120,9 @@ class Role(ABC):
     def connection_closed(self, number: int) -> None:  # noqa: B027 - not every role needs it
         """Take note that a connection is closed by which a Kafka client has sent requests of transactions."""
 
+    def time_was_set(self, by_ms: int) -> None:  # noqa: B027 - not every role needs it
+        """Take note that the time of day is ahead by so much of what it was."""
+
     @property
     def cuts(self) -> Mapping[str, int]:
         """How often openings of logs of the role's own have cut off their ends, and why."""
@@ -140,21 +142,9 @@ class Role(ABC):
         self.context.timer.set(self._ring, max(self.next_due_ms(), self._rested_ms))
 
     def _ring(self) -> None:
-        self._of_wall_clock = NEVER_MS, NEVER_MS
         self._rested_ms = self.context.steady_ms() + self.rest_ms
         self.on_due()
         self.set_timer()
-
-    def _steady(self, due_ms: int) -> int:
-        """Give the time by the steady clock at which the time of day is due, unless that is set meanwhile.
-
-        One that was set forward is noticed at what was the right time before; one that was set back lets the role wait.
-        """
-        if due_ms == NEVER_MS:
-            return NEVER_MS
-        if due_ms != self._of_wall_clock[0]:
-            self._of_wall_clock = due_ms, self.context.steady_ms() + due_ms - self.context.now_ms()
-        return self._of_wall_clock[1]
 
     def close(self) -> None:  # noqa: B027 - not every role needs it
         """Put everything away: the process ends in good order."""

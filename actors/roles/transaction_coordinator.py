@@ -19,7 +19,6 @@ from eagleray.broker.metadata.topic_configs import NO_MAX_HOLD_MS, max_hold_ms
 from eagleray.broker.metadata.topics import TRANSACTION_STATE
 from eagleray.broker.replication.leader import ReplicationLeader
 from eagleray.broker.runtime.coordinator_events import AppendRecords
-from eagleray.broker.runtime.deadlines import Tick
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
@@ -60,7 +59,6 @@ class TransactionCoordinatorRole(CoordinatorRole):
     """
 
     process_role: ClassVar = ProcessRole.COORDINATOR
-    _tick: ClassVar = Tick()
 
     def __init__(self, context: TransactionCoordinatorContext) -> None:
         super().__init__(context, TRANSACTION_STATE, _replay)

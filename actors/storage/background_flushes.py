@@ -49,11 +49,11 @@ class BackgroundFlushes:
     def _executor(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, thread_name_prefix="flush")
 
-    def start_due(self, now_ms: int) -> None:
+    def start_due(self, steady_ms: int) -> None:
         """Start flushing what is due, unless the last batch is under way."""
         if self.is_running:
             return
-        begun = self._replicas.logs.begin_flushes(now_ms, MOST_AT_ONCE)
+        begun = self._replicas.logs.begin_flushes(steady_ms, MOST_AT_ONCE)
         if begun:
             self.since_ms = self._context.steady_ms()
             self._context.loop.run_in_executor(self._executor, _run_all, begun).add_done_callback(self._done)

@@ -14,9 +14,22 @@ from eagleray.actors.storage.disk import Disk
 from eagleray.actors.storage.disk_guard import DiskGuard
 from eagleray.broker.messages import Message
 from eagleray.broker.metadata.image import MetadataImage
+from eagleray.broker.runtime.clock_watch import ClockWatch
 
 if TYPE_CHECKING:
     from eagleray.actors.storage.replica_manager import ReplicaManager
+
+
+class Clock(Protocol):
+    """The clock of the node."""
+
+    @property
+    def watch(self) -> ClockWatch:
+        """What is made of the wall clock and of the steady one."""
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether anything may expire by the time of day."""
 
 
 class StorageContext(Protocol):
@@ -38,8 +51,12 @@ class StorageContext(Protocol):
     def incarnation(self) -> int:
         """Which incarnation of the node this is."""
 
+    @property
+    def clock(self) -> Clock:
+        """What is known of the time of day."""
+
     def now_ms(self) -> int:
-        """The time of day."""
+        """The time of day: for what is written down, and for what is old by what was written down."""
 
     def steady_ms(self) -> int:
         """The time by a clock that is never set; leases and all other durations go by it."""

@@ -21,6 +21,7 @@ from eagleray.broker.log import LogConfig, PartitionLog
 from eagleray.broker.log.compaction import Compaction
 from eagleray.broker.log.config import CONFIG_KEYS
 from eagleray.broker.log.errors import CompactionFailed, LogDamaged, LogError, LogOffline, LogWriteFailed
+from eagleray.broker.log.retention import follow_clock
 from eagleray.broker.log.scrubbing import Scrub
 from eagleray.broker.log.settling import ALONE, Surroundings
 from eagleray.broker.log.torn_or_rotten import Verdict
@@ -46,9 +47,9 @@ STEP_BYTES: Final = 64 * 1024
 """A few milliseconds of work: between two steps the node serves requests."""
 
 
-def next_flush_ms(now_ms: int, flush_ms: int) -> int:
+def next_flush_ms(steady_ms: int, flush_ms: int) -> int:
     """When a log that is flushed now is flushed next: with others, so that a node wakes for many logs at once."""
-    due_ms = now_ms + flush_ms
+    due_ms = steady_ms + flush_ms
     return due_ms - due_ms % FLUSHED_TOGETHER_MS if flush_ms >= 2 * FLUSHED_TOGETHER_MS else due_ms
 
 
@@ -57,7 +58,8 @@ class LogManager(LogDirectories):
 
     Owns: the directories of these partitions, alone, as long as they are open: two processes never append to one log,
     even where an earlier incarnation of a leader is still running. Housekeeping is done in small steps, whenever
-    something is due by the time of day; `on_due` is called when that becomes earlier.
+    something is due by the steady clock; `on_due` is called when that becomes earlier. What is old goes by the time of
+    day.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class LogManager(LogDirectories):
         self.cuts: Counter[Verdict] = Counter()
         """How many openings have cut off the end of a log, and why."""
         self.put_aside = PutAside(self._disk, data_dir)
+        self._doubt_ms = 0
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._logs
@@ -160,6 +163,7 @@ class LogManager(LogDirectories):
         self._upkeep.set(partition, AT_ONCE_MS)
         self._scrubs.set(partition, AT_ONCE_MS)
         log.on_refused = self._on_refused
+        log.doubt_ms = self._doubt_ms
         log.on_unflushed = partial(self._flush_later, partition)
         if log.recovery_point < log.log_end_offset:
             # What a process before has appended; scrubs look only at what is flushed.
@@ -209,12 +213,12 @@ class LogManager(LogDirectories):
     def _flush_later(self, partition: TopicPartition) -> None:
         self._flushes.set(partition, self._next_flush_ms.get(partition, AT_ONCE_MS))
 
-    def begin_flushes(self, now_ms: int, limit: int) -> list[Flushing]:
+    def begin_flushes(self, steady_ms: int, limit: int) -> list[Flushing]:
         """Begin to flush the logs that are due, or the first few of them."""
         begun: list[Flushing] = []
-        for partition in self._flushes.take_due(now_ms, limit):
+        for partition in self._flushes.take_due(steady_ms, limit):
             log = self._logs[partition]
-            self._next_flush_ms[partition] = next_flush_ms(now_ms, log.config.flush_ms)
+            self._next_flush_ms[partition] = next_flush_ms(steady_ms, log.config.flush_ms)
             try:
                 begun.append(Flushing(partition, log, log.begin_flush()))
             except (OSError, LogOffline) as error:
@@ -230,26 +234,38 @@ class LogManager(LogDirectories):
 
     @property
     def next_due_ms(self) -> int:
-        """When something is due here, by the time of day."""
+        """When something is due here, by the steady clock."""
         if self._compactions or self._scrub is not None:
             return AT_ONCE_MS
         return min(
             self._upkeep.next_due_ms, self._bookmarks.next_due_ms, self._scrubs.next_due_ms, self._flushes.next_due_ms
         )
 
-    def housekeep(self, now_ms: int) -> TopicPartition | None:
+    def housekeep(self, steady_ms: int, now_ms: int, *, may_expire: bool = True) -> TopicPartition | None:
         """Do one small piece of what is due: a step of a compaction, or the retention and checkpoint of one log.
 
+        Where nothing `may_expire`, the clock is in doubt, and no records go because of their age.
         Return the partition whose log has failed by that, if one has, because no request may notice it.
         """
         for partition, compaction in [*self._compactions.items()]:
             self._step(partition, compaction)
             return self._if_failed(partition)
-        for due in self._upkeep.take_due(now_ms, limit=1):
-            self._upkeep.set(due, now_ms + CHECKPOINT_INTERVAL_MS)
-            self._keep(due, now_ms)
+        for due in self._upkeep.take_due(steady_ms, limit=1):
+            self._upkeep.set(due, steady_ms + CHECKPOINT_INTERVAL_MS)
+            self._keep(due, now_ms, may_expire=may_expire)
             return self._if_failed(due)
         return None
+
+    def time_was_set(self, by_ms: int) -> None:
+        """Take note that the time of day is ahead by so much of what it was."""
+        for log in self._logs.values():
+            follow_clock(log, by_ms)
+
+    def doubt_clock(self, doubt_ms: int) -> None:
+        """Take note by how much the time of day may be wrong."""
+        self._doubt_ms = doubt_ms
+        for log in self._logs.values():
+            log.doubt_ms = doubt_ms
 
     def hurry_retention(self) -> None:
         """Apply the retention of all logs as soon as each has its turn: the disk needs room."""
@@ -259,11 +275,11 @@ class LogManager(LogDirectories):
     def _if_failed(self, partition: TopicPartition) -> TopicPartition | None:
         return None if self._logs[partition].is_online else partition
 
-    def bookmark(self, now_ms: int) -> None:
+    def bookmark(self, steady_ms: int) -> None:
         """Write the bookmark of one log that has grown, so that the next process need not scan the whole segment."""
-        for partition in self._bookmarks.take_due(now_ms, limit=1):
+        for partition in self._bookmarks.take_due(steady_ms, limit=1):
             if self._is_worth_bookmark(self._logs[partition]):
-                self._next_bookmark_ms[partition] = now_ms + BOOKMARK_INTERVAL_MS
+                self._next_bookmark_ms[partition] = steady_ms + BOOKMARK_INTERVAL_MS
                 self._write_bookmark(partition)
             self._look_at_growth(partition)
 
@@ -291,15 +307,15 @@ class LogManager(LogDirectories):
 
     @property
     def next_scrub_ms(self) -> int:
-        """When the next piece of a log is to be read, by the time of day."""
+        """When the next piece of a log is to be read, by the steady clock."""
         return AT_ONCE_MS if self._scrub is not None else self._scrubs.next_due_ms
 
-    def scrub(self, now_ms: int) -> tuple[TopicPartition, LogDamaged] | None:
+    def scrub(self, steady_ms: int) -> tuple[TopicPartition, LogDamaged] | None:
         """Read one small piece of what is due; return the partition whose log is damaged, if one is, and how."""
         if self._scrub is None:
             # The one that has waited longest: the first may be due again before the last has had its turn.
-            for due in self._scrubs.take_due(now_ms, limit=1):
-                self._scrubs.set(due, now_ms + SCRUB_INTERVAL_MS)
+            for due in self._scrubs.take_due(steady_ms, limit=1):
+                self._scrubs.set(due, steady_ms + SCRUB_INTERVAL_MS)
                 self._scrub = due, Scrub(self._logs[due])
         if self._scrub is None:
             return None
@@ -315,12 +331,12 @@ class LogManager(LogDirectories):
             self._scrub = None
         return None
 
-    def _keep(self, partition: TopicPartition, now_ms: int) -> None:
+    def _keep(self, partition: TopicPartition, now_ms: int, *, may_expire: bool) -> None:
         log = self._logs[partition]
         if not log.is_online:
             return
         try:
-            if log.apply_retention(now_ms, most_segments=REMOVED_AT_ONCE):
+            if log.apply_retention(now_ms, by_age=may_expire, most_segments=REMOVED_AT_ONCE):
                 # There may be more, and what was removed is written down.
                 self._upkeep.set(partition, AT_ONCE_MS)
                 return

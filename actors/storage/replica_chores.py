@@ -185,12 +185,9 @@ class ReplicaChores:
     # Logs
 
     def logs_are_due(self, due_ms: int) -> None:
-        """Do housekeeping when it is due by the time of day, and not before the break is over."""
-        if due_ms >= NEVER_MS:
-            return
-        context = self._context
-        steady_ms = context.steady_ms() + max(due_ms - context.now_ms(), 0)
-        self._deadlines.set_by(_Chore.LOOK_AFTER_LOGS, max(steady_ms, self._rested_ms))
+        """Do housekeeping when it is due, and not before the break is over."""
+        if due_ms < NEVER_MS:
+            self._deadlines.set_by(_Chore.LOOK_AFTER_LOGS, max(due_ms, self._rested_ms))
 
     def _look_after_logs(self, steady_ms: int) -> None:
         self._rested_ms = steady_ms + _BREAK_MS
@@ -198,18 +195,19 @@ class ReplicaChores:
         if replicas.loading:
             self._deadlines.set(_Chore.LOOK_AFTER_LOGS, self._rested_ms)
             return
-        logs, now_ms = replicas.logs, self._context.now_ms()
-        logs.bookmark(now_ms)
-        self._flushes.start_due(now_ms)
+        logs = replicas.logs
+        logs.bookmark(steady_ms)
+        self._flushes.start_due(steady_ms)
         if not replicas.opening or self._disk_state is not DiskState.OK:
-            self._keep_logs(now_ms)
+            self._keep_logs(steady_ms)
         self.logs_are_due(logs.next_due_ms)
 
-    def _keep_logs(self, now_ms: int) -> None:
+    def _keep_logs(self, steady_ms: int) -> None:
         """Do what waits until all logs are open, unless the disk needs room: it flushes, and those who open do, too."""
-        failed = self._replicas.logs.housekeep(now_ms)
+        context = self._context
+        failed = self._replicas.logs.housekeep(steady_ms, context.now_ms(), may_expire=context.clock.may_expire)
         if failed is not None:
             self._replicas.failed(failed)
-        damaged = self._replicas.logs.scrub(now_ms)
+        damaged = self._replicas.logs.scrub(steady_ms)
         if damaged is not None:
             self._replicas.damaged(*damaged)

@@ -32,11 +32,17 @@ from eagleray.protocol.errors import ErrorCode
 
 
 def delete_topics(
-    request: DeleteTopics, image: MetadataImage, config: ControllerConfig, time_of_day_ms: int
+    request: DeleteTopics,
+    image: MetadataImage,
+    config: ControllerConfig,
+    time_of_day_ms: int,
+    *,
+    may_forget: bool = True,
 ) -> Decision:
     """Delete each topic that exists, with the nodes that were dedicated to it.
 
-    The ids of topics that were deleted long ago are forgotten with it: so their number is bounded by what is deleted.
+    The ids of topics that were deleted long ago are forgotten with it, unless the clock is in doubt: so their number is
+    bounded by what is deleted.
     """
     wrong = repeated(request.names)
     results = tuple(
@@ -47,7 +53,7 @@ def delete_topics(
     changes: list[Change] = [TopicDeleted(result.name, result.topic_id, time_of_day_ms) for result in deleted]
     latest_ms = time_of_day_ms - config.deleted_topics_retention_ms
     forgotten = tuple(sorted(each for each, when_ms in image.deleted_topics.items() if when_ms < latest_ms))
-    if changes and forgotten:
+    if changes and forgotten and may_forget:
         changes.append(DeletedTopicsForgotten(forgotten))
     node_ids = _dedicated_to({result.name for result in deleted}, image)
     if not node_ids:

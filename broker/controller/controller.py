@@ -102,12 +102,14 @@ class Controller:
         *,
         now_ms: int,
         time_of_day_ms: Callable[[], int],
+        may_expire: Callable[[], bool] = lambda: True,
         term: int = 0,
         replication: ReplicationConfig | None = None,
         is_only_voter: bool = False,
     ) -> None:
         """Begin with what the log says; `new_topic_id` gives 16 random bytes. `InvalidConfig` says what cannot be."""
         self._time_of_day_ms = time_of_day_ms
+        self._may_expire = may_expire
         self._term = term
         self._is_only_voter = is_only_voter
         self._ahead: set[int] = set()
@@ -146,7 +148,9 @@ class Controller:
             ChangeIsr: lambda request, _: change_isr(request, self.latest_image),
             ReserveProducerIds: lambda request, _: reserve_producer_ids(request, self.latest_image),
             CreateTopics: lambda request, _: create_topics(request, self.latest_image, config, new_id),
-            DeleteTopics: lambda request, _: delete_topics(request, self.latest_image, config, self._time_of_day_ms()),
+            DeleteTopics: lambda request, _: delete_topics(
+                request, self.latest_image, config, self._time_of_day_ms(), may_forget=self._may_expire()
+            ),
             GrowTopic: lambda request, _: grow_topic(request, self.latest_image, config),
             AlterTopicConfigs: lambda request, _: alter_configs(request, self.latest_image),
             ReassignPartitions: lambda request, _: reassign_partitions(request, self.latest_image),

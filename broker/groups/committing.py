@@ -192,7 +192,7 @@ class CommitServer:
         """Whether the log knows a producer, or has room for another (`max.producer.ids`)."""
         producers, producer_id = self._context.log.producers(shard.partition), producer.producer_id
         is_known = producers.get(producer_id) is not None or producer_id in shard.latest
-        return is_known or producers.limit.has_room(now_ms)
+        return is_known or producers.limit.has_room(now_ms + self._context.time_set_by_ms)
 
     def _check_member(self, shard: Shard, request: Commit, now_ms: int, *, is_transactional: bool) -> ErrorCode:
         membership = shard.membership_of(request.group)
@@ -214,7 +214,7 @@ class CommitServer:
         if len(offset.metadata) > self._context.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         try:
-            return encode_key(group, offset.partition), encode_value(offset, now_ms)
+            return encode_key(group, offset.partition), encode_value(offset, now_ms + self._context.time_set_by_ms)
         except DoesNotFit:
             return ErrorCode.INVALID_REQUEST
 

@@ -69,6 +69,8 @@ class GroupContext:
         self.log = log
         self.runtime = GroupRuntime(log.check_append, refused)
         self.shards = ShardTable(config.offsets_topic_num_partitions, self.runtime.shards)
+        self.time_set_by_ms = 0
+        """By how much the times in the log are ahead of those here."""
         self.say = self.runtime.say
         """Say something about a shard, once that on which it rests is committed."""
         self.coordinator_epochs = CoordinatorEpochs(log.newest_coordinator_epoch)

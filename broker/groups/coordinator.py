@@ -30,6 +30,7 @@ from eagleray.broker.groups.shards import Shard
 from eagleray.broker.groups.state import OffsetsState
 from eagleray.broker.partitions.events import LastDecisionAnswered, TransactionVerified, WriteMarkers
 from eagleray.broker.runtime.connection_bindings import ConnectionClosed
+from eagleray.broker.runtime.coordinator_events import TimeSet
 from eagleray.broker.runtime.deadlines import Tick
 from eagleray.broker.runtime.shard_lifecycle import ShardLifecycle
 from eagleray.protocol.errors import ErrorCode
@@ -54,6 +55,7 @@ class GroupCoordinator:
     After a restart: the loaded log is the state; offsets of transactions whose marker is not there yet are pending
     until it comes.
 
+    The times that come with events are of a clock that is never set; the log keeps the time of day (`TimeSet`).
     Members are the business of the protocols of groups (`GroupProtocol`), each with requests and records of its own.
     """
 
@@ -85,6 +87,7 @@ class GroupCoordinator:
             LastDecisionAnswered: markers.answered,
             OffsetsOfTopicDeleted: self._on_topics_deleted,
             Tick: self._on_tick,
+            TimeSet: self._on_time_set,
             **self._lifecycle.handlers,
         }
         for protocol in self._protocols:
@@ -126,7 +129,7 @@ class GroupCoordinator:
 
     def replay(self, batches: Iterable[RecordBatch]) -> OffsetsState:
         """Give what a log comes to, for `PartitionLoaded`; it changes nothing here, and may run in another thread."""
-        return replay(batches, self._registered(OffsetsState()))
+        return replay(batches, self._registered(OffsetsState(time_set_by_ms=self._context.time_set_by_ms)))
 
     def _registered(self, state: OffsetsState) -> OffsetsState:
         for protocol in self._protocols:
@@ -137,6 +140,7 @@ class GroupCoordinator:
 
     def _loaded(self, shard: Shard, state: OffsetsState, now_ms: int) -> None:
         shard.state = self._registered(state)
+        state.time_set_by_ms = self._context.time_set_by_ms
         for protocol in self._protocols:
             protocol.loaded(shard, now_ms)
         # Meanwhile topics may have been deleted.
@@ -153,8 +157,13 @@ class GroupCoordinator:
     def _on_topics_deleted(self, event: OffsetsOfTopicDeleted, now_ms: int) -> None:
         self._housekeeping.topics_deleted(event.topics, now_ms)
 
-    def _on_tick(self, event: Tick, now_ms: int) -> None:  # noqa: ARG002 - it says no more than that time has passed
+    def _on_time_set(self, event: TimeSet, now_ms: int) -> None:  # noqa: ARG002 - nothing is due sooner or later by it
+        self._context.time_set_by_ms = event.by_ms
+        for shard in self._context.shards:
+            shard.state.time_set_by_ms = event.by_ms
+
+    def _on_tick(self, event: Tick, now_ms: int) -> None:
         # A group that loses its last member now is empty by the next tick.
-        self._housekeeping.tick(now_ms)
+        self._housekeeping.tick(now_ms, may_expire=event.may_expire)
         for protocol in self._protocols:
             protocol.tick(now_ms)

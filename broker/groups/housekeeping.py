@@ -29,13 +29,13 @@ class GroupHousekeeping:
         """When there is something to do."""
         return AT_ONCE_MS if self._partitions_to_check else min(self._next_expiry_check_ms, self._next_deletion_ms)
 
-    def tick(self, now_ms: int) -> None:
-        """Do what is due by now."""
+    def tick(self, now_ms: int, *, may_expire: bool = True) -> None:
+        """Do what is due by now; where nothing `may_expire`, offsets that are old stay."""
         if now_ms >= self._next_deletion_ms:
             self.topics_deleted((), now_ms)
         if now_ms >= self._next_expiry_check_ms:
             self._next_expiry_check_ms = now_ms + self._context.config.offsets_retention_check_interval_ms
-            self._partitions_to_check = deque(self._context.shards.by_partition)
+            self._partitions_to_check = deque(self._context.shards.by_partition if may_expire else ())
         if self._partitions_to_check:
             # One partition a tick: there may be very many offsets, and meanwhile no request is served.
             self._expire(self._partitions_to_check.popleft(), now_ms)

@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from struct import Struct as Packing
 from typing import Final
 
+from msgspec.structs import replace
+
 from eagleray.broker.groups.events import OffsetToCommit
-from eagleray.broker.groups.state import OffsetsState, StoredOffset
+from eagleray.broker.groups.state import NO_TIME, OffsetsState, StoredOffset
 from eagleray.broker.identities import TopicPartition
 from eagleray.protocol.codec import decode_message, decode_versioned, read_prefix
 from eagleray.protocol.messages.consumer_offsets import OffsetCommitKey, OffsetCommitValue
@@ -114,7 +116,14 @@ def apply_record(state: OffsetsState, producer_id: int | None, record: Record) -
         apply_members(state, record.key, record.value)
     else:
         offset = None if record.value is None else decode_value(record.value, record.offset)
+        if offset is not None and state.time_set_by_ms:
+            offset = _by_running_time(offset, state.time_set_by_ms)
         apply_change(state, producer_id, *place, offset)
+
+
+def _by_running_time(offset: StoredOffset, set_by_ms: int) -> StoredOffset:
+    expires_ms = offset.expires_ms if offset.expires_ms == NO_TIME else offset.expires_ms - set_by_ms
+    return replace(offset, committed_ms=offset.committed_ms - set_by_ms, expires_ms=expires_ms)
 
 
 def apply_members(state: OffsetsState, key: bytes, value: bytes | None) -> None:

@@ -59,6 +59,9 @@ class OffsetsState(msgspec.Struct):
     undecided: dict[int, set[str]] = {}
     """By producer id, the groups in which its transaction holds offsets."""
 
+    time_set_by_ms: int = 0
+    """By how much the times in the log are ahead of those here, which are of a clock that is never set."""
+
     members: dict[int, MembersState] = {}
     """By the type of a record's key, the protocol that takes it; other records are skipped."""
 

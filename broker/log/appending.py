@@ -271,8 +271,8 @@ def _rules_of(log: PartitionLog, now_ms: int) -> RecordRules:
         return RecordRules(needs_keys=config.cleanup_compact, max_bytes=log.max_records_bytes)
     return RecordRules(
         config.cleanup_compact,
-        now_ms - config.message_timestamp_before_max_ms,
-        now_ms + config.message_timestamp_after_max_ms,
+        now_ms - log.doubt_ms - config.message_timestamp_before_max_ms,
+        now_ms + log.doubt_ms + config.message_timestamp_after_max_ms,
         log.max_records_bytes,
     )
 

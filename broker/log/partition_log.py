@@ -63,6 +63,8 @@ class PartitionLog(DurableLog):
         """Called after the first append behind a flush in the background."""
         self.on_refused: Callable[[OSError], None] = lambda _: None
         """Called when the disk has refused an append."""
+        self.doubt_ms = 0
+        """By how much the time that is given may be wrong, so that producers' timestamps are not measured by it."""
         self.noticed_at_batches = _NEVER
         """As soon as so many batches are not covered by a bookmark, `on_grown` is called after an append."""
         self.on_grown: Callable[[], None] = lambda: None
@@ -279,14 +281,15 @@ class PartitionLog(DurableLog):
 
     # Housekeeping
 
-    def apply_retention(self, now_ms: int, *, most_segments: int = _ALL) -> int:
+    def apply_retention(self, now_ms: int, *, by_age: bool = True, most_segments: int = _ALL) -> int:
         """Remove whole segments that are too old or too many, and expire idle producers; return the bytes freed.
 
-        Of more than `most_segments` the oldest go; the caller comes again for the others.
+        Of more than `most_segments` the oldest go; the caller comes again for the others. Not `by_age`, where the clock
+        is in doubt, none is too old.
         """
         self._availability.require()
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
-        count = min(retention.count_expired(self, now_ms), most_segments)
+        count = min(retention.count_expired(self, now_ms, by_age=by_age), most_segments)
         if count == len(self.segments) and not self._try_to_roll(now_ms):
             # The others make room for another segment; this one goes next time.
             count -= 1

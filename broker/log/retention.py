@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from eagleray.broker.log.segment import Segment
 
 
-def count_expired(log: PartitionLog, now_ms: int) -> int:
+def count_expired(log: PartitionLog, now_ms: int, *, by_age: bool = True) -> int:
     """Return how many of the oldest segments have to go, by log start offset, size or age.
 
     Only whole segments below the last stable offset go: whether the records of an open transaction will count is not
     known yet, however old they are. An operator may delete them nevertheless, which moves the start of the log. The
-    active segment never goes for the start offset, and not while it is empty.
+    active segment never goes for the start offset, and not while it is empty. Not `by_age`, none is too old.
     """
     excess_bytes = _excess_bytes(log)
     count = 0
@@ -26,11 +26,20 @@ def count_expired(log: PartitionLog, now_ms: int) -> int:
         if end_offset > last_stable_offset or (is_active and not segment.size_bytes):
             break
         is_below_start = end_offset <= log.log_start_offset and not is_active
-        if not (is_below_start or segment.size_bytes <= excess_bytes or _is_too_old(log, segment, now_ms)):
+        is_too_old = by_age and _is_too_old(log, segment, now_ms)
+        if not (is_below_start or segment.size_bytes <= excess_bytes or is_too_old):
             break
         excess_bytes -= segment.size_bytes
         count += 1
     return count
+
+
+def follow_clock(log: PartitionLog, by_ms: int) -> None:
+    """Have what a log has seen itself be as old as it was, now that the time of day was set."""
+    for producer in log.producers:
+        producer.last_heard_ms += by_ms
+    log.producers.limit.forget_notes()
+    log.active_segment.created_ms += by_ms
 
 
 def _segments_with_ends(log: PartitionLog) -> Iterator[tuple[Segment, int]]:

@@ -51,6 +51,12 @@ class AppendFailed(Message, frozen=True, tag=True):
     coordinator_epoch: int
 
 
+class TimeSet(Message, frozen=True, tag=True):
+    """The time of day, which the log keeps, is ahead by so much of the time by which the coordinator counts."""
+
+    by_ms: int
+
+
 LogEvent: TypeAlias = PartitionAssigned | PartitionLoaded | PartitionResigned | Committed | AppendFailed
 
 

@@ -23,6 +23,9 @@ Key = TypeVar("Key", bound=Hashable)
 class Tick(Message, frozen=True, tag=True):
     """Time has passed: a state machine looks for what is due by now."""
 
+    may_expire: bool = True
+    """Whether what is old by the time of day may go: not while the clock is in doubt."""
+
 
 class Deadlines(Generic[Key]):
     """One deadline for each key that has any, in the milliseconds of one clock.

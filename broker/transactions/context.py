@@ -37,6 +37,7 @@ from eagleray.broker.transactions.producer_id_pool import ProducerIdPool
 from eagleray.broker.transactions.question_schedule import QuestionSchedule
 from eagleray.broker.transactions.resolver_events import AskResolver
 from eagleray.broker.transactions.snapshot import Snapshot
+from eagleray.broker.transactions.stamps import for_log
 from eagleray.broker.transactions.states import TransactionState
 from eagleray.broker.transactions.table import Said, Transaction, TransactionRuntime, TransactionShard, TransactionTable
 from eagleray.protocol.errors import ErrorCode
@@ -72,6 +73,8 @@ class CoordinatorContext:
         """Whether there may be a transaction that can time out."""
         self.hold_limits = HoldLimits()
         self.questions = QuestionSchedule(config.max_resolver_questions_in_flight)
+        self.time_set_by_ms = 0
+        """By how much the times in the log are ahead of those here."""
         self._wants_producer_ids = False
         self.say = self.runtime.say
         """Say something about a shard, once that on which it rests is committed."""
@@ -158,7 +161,10 @@ class CoordinatorContext:
         joins = state is _ONGOING and transaction.current.state is _ONGOING
         transaction.change_to(transition)
         self.runtime.append(
-            shard, transaction.transactional_id, None if state is _DEAD else transition, supersedes=joins
+            shard,
+            transaction.transactional_id,
+            None if state is _DEAD else for_log(transition, self.time_set_by_ms),
+            supersedes=joins,
         )
         if state is _ONGOING:
             if transition.can_time_out:

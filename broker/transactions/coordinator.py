@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from eagleray.broker.runtime.connection_bindings import ConnectionClosed
+from eagleray.broker.runtime.coordinator_events import TimeSet
 from eagleray.broker.runtime.deadlines import Tick
 from eagleray.broker.runtime.shard_lifecycle import ShardLifecycle
 from eagleray.broker.transactions.completing import TransactionCompletion
@@ -28,6 +29,7 @@ from eagleray.broker.transactions.requests import TransactionRequestServer
 from eagleray.broker.transactions.resolver_events import ResolverAnswered
 from eagleray.broker.transactions.resolving import OutcomeQueries
 from eagleray.broker.transactions.snapshot import Snapshot
+from eagleray.broker.transactions.stamps import as_loaded
 from eagleray.broker.transactions.table import Transaction, TransactionShard
 from eagleray.protocol.errors import ErrorCode
 
@@ -49,6 +51,7 @@ class TransactionCoordinator:
     `request_hold_ms` have passed; one for which there is no producer id is answered COORDINATOR_LOAD_IN_PROGRESS by
     then. A request that waits does not outlive the connection by which a client has sent it. A `Tick` that comes later
     than `next_due_ms` lets them wait longer. An answer that waits for the log waits as long as the log takes.
+    The times that come with events are of a clock that is never set (see `stamps`).
     """
 
     def __init__(self, config: CoordinatorConfig, check_append: Callable[[int, int], ErrorCode]) -> None:
@@ -69,6 +72,7 @@ class TransactionCoordinator:
             ResolverAnswered: self._outcomes.answered,
             ConnectionClosed: self._on_connection_closed,
             Tick: self._on_tick,
+            TimeSet: self._on_time_set,
             DescribeTransaction: self._queries.describe,
             ListTransactions: self._queries.list,
             LastDecision: self._queries.last_decision,
@@ -152,7 +156,8 @@ class TransactionCoordinator:
     # Partitions of the transaction log
 
     def _loaded(self, shard: TransactionShard, transactions: dict[str, Snapshot], now_ms: int) -> None:
-        for transactional_id, snapshot in transactions.items():
+        for transactional_id, logged in transactions.items():
+            snapshot = as_loaded(logged, self._context.time_set_by_ms, now_ms)
             transaction = self._table.add(transactional_id, shard, snapshot)
             if snapshot.can_time_out:
                 self._context.has_ongoing = True
@@ -198,7 +203,10 @@ class TransactionCoordinator:
 
     # Time
 
-    def _on_tick(self, event: Tick, now_ms: int) -> None:  # noqa: ARG002 - it says no more than that time has passed
+    def _on_time_set(self, event: TimeSet, now_ms: int) -> None:  # noqa: ARG002 - nothing is due sooner or later by it
+        self._context.time_set_by_ms = event.by_ms
+
+    def _on_tick(self, event: Tick, now_ms: int) -> None:
         self._completion.log_ends(now_ms)
         self._outcomes.tick(now_ms)
-        self._housekeeping.tick(now_ms)
+        self._housekeeping.tick(now_ms, may_expire=event.may_expire)

@@ -42,8 +42,8 @@ class TransactionHousekeeping:
         held_ms, hold_ms = context.held.next_due_ms, context.hold_limits.next_due_ms
         return min(self._next_expiry_check_ms, check_ms, waiting_ms, held_ms, hold_ms)
 
-    def tick(self, now_ms: int) -> None:
-        """Do what is due by now."""
+    def tick(self, now_ms: int, *, may_expire: bool = True) -> None:
+        """Do what is due by now; where nothing `may_expire`, transactional ids that are not used stay."""
         config = self._context.config
         self._answer_overdue(now_ms)
         self._abort_held_too_long(now_ms)
@@ -54,7 +54,7 @@ class TransactionHousekeeping:
         if now_ms >= self._next_expiry_check_ms:
             interval_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
             self._next_expiry_check_ms = now_ms + interval_ms
-            self._partitions_to_check = deque(self._context.runtime.shards)
+            self._partitions_to_check = deque(self._context.runtime.shards if may_expire else ())
         if self._partitions_to_check:
             # One partition a tick: there may be very many transactional ids, and meanwhile no request is served.
             self._expire(self._partitions_to_check.popleft(), now_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from eagleray.broker.identities import ProducerIdentity
 from eagleray.broker.metadata.topic_configs import NO_MAX_HOLD_MS
 from eagleray.broker.runtime.deadlines import NEVER_MS
@@ -27,6 +29,7 @@ class QueryServer:
     """Answers from what is known here, once the log on which that rests is committed."""
 
     def __init__(self, context: CoordinatorContext, completion: TransactionCompletion) -> None:
+        self._context = context
         self._table = context.table
         self._completion = completion
         self._runtime = context.runtime
@@ -75,7 +78,8 @@ class QueryServer:
 
     def _describe(self, transaction: Transaction) -> TransactionDescription:
         next_ms = self._questions.next_question_ms(transaction)
-        return description_of(transaction, self._hold_limits.max_hold_ms(transaction.current), next_ms)
+        described = description_of(transaction, self._hold_limits.max_hold_ms(transaction.current), next_ms)
+        return _by_time_of_day(described, self._context.time_set_by_ms)
 
     def last_decision(self, query: LastDecision, now_ms: int) -> None:  # noqa: ARG002 - all handlers take the time
         """Tell a leader which decisions about a transactional id are over, at once: that rests on what leaders said."""
@@ -114,6 +118,15 @@ def description_of(
         0 if preparation is None else preparation.questions,
         NO_TIME_MS if next_question_ms == NEVER_MS else next_question_ms,
     )
+
+
+def _by_time_of_day(described: TransactionDescription, set_by_ms: int) -> TransactionDescription:
+    """Give the times as the log keeps them, for those who compare them with their clocks."""
+    if not set_by_ms:
+        return described
+    names = ("start_ms", "updated_ms", "prepared_ms", "next_question_ms")
+    times_ms = {name: getattr(described, name) for name in names}
+    return replace(described, **{name: ms + set_by_ms for name, ms in times_ms.items() if ms != NO_TIME_MS})
 
 
 def _is_asked_for(current: Snapshot, query: ListTransactions, now_ms: int) -> bool:

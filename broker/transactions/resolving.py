@@ -80,7 +80,7 @@ class OutcomeQueries:
                 current.written_by,
                 preparation.context,
                 preparation.questions,
-                preparation.prepared_ms,
+                preparation.prepared_ms + context.time_set_by_ms,
                 resolver,
                 timeout_ms,
             ),

@@ -15,7 +15,7 @@ from eagleray.broker.metadata.nodes import NO_NODE, ProcessRole
 from eagleray.broker.metadata.topics import PartitionImage
 from eagleray.broker.transactions.descriptions import TransactionDescription
 from eagleray.cli.ending import ways_to_end
-from eagleray.cli.output import ago, counted
+from eagleray.cli.output import ago, counted, duration
 from eagleray.client.admin.descriptions import BlockingTransaction
 
 FULL_SHARE: Final = 0.10
@@ -241,6 +241,21 @@ def _clocks(state: ClusterState) -> Iterator[Trouble]:
             )
 
 
+def _clock_jumps(state: ClusterState) -> Iterator[Trouble]:
+    for node in state.nodes:
+        clock = node.get("clock")
+        if clock is None or clock["may_expire"]:
+            continue
+        ahead = f"{duration(abs(clock['ahead_ms']) / 1000)} {'behind' if clock['ahead_ms'] < 0 else 'ahead of'}"
+        left = duration(clock["accepted_in_ms"] / 1000)
+        yield Trouble(
+            what=f"the wall clock of node {node['node_id']}{_machine_of(node)} has jumped: it is {ahead} the time that "
+            "the node had. The node keeps its time, and nothing expires by the time of day",
+            help=f"if the wall clock is right, `eagleray node accept-clock {node['node_id']}`; else set it right, and "
+            f"expiry goes on by itself. A clock that stays there is accepted in {left}",
+        )
+
+
 def _versions(state: ClusterState) -> Iterator[Trouble]:
     versions = {node["node_id"]: node["version"] for node in state.nodes if node.get("version")}
     others = {node_id: version for node_id, version in versions.items() if version != state.version}
@@ -291,7 +306,19 @@ def _unanswered(state: ClusterState) -> Iterator[Trouble]:
         )
 
 
-_CHECKS: Final = (_nodes, _voters, _partitions, _logs, _transactions, _disks, _clocks, _versions, _unanswered, _moves)
+_CHECKS: Final = (
+    _nodes,
+    _voters,
+    _partitions,
+    _logs,
+    _transactions,
+    _disks,
+    _clock_jumps,
+    _clocks,
+    _versions,
+    _unanswered,
+    _moves,
+)
 
 
 def _machine_of(node: Mapping[str, Any]) -> str:

@@ -114,6 +114,24 @@ def undrain(node: Node, *, name: Name = "", address: Address = None) -> None:
     note(f"{run(Connection(name, address), work).named} may have partitions again")
 
 
+@app.command("accept-clock", epilog=examples("eagleray node accept-clock 100", "eagleray node accept-clock 10.0.0.7"))
+def accept_clock(node: Node, *, name: Name = "", address: Address = None) -> None:
+    """Say that the wall clock of a node, or a machine, is right, although it has jumped.
+
+    A node whose wall clock has moved by more than `clock.max.jump.ms` keeps the time that it had, and nothing expires
+    by the time of day. From this command on it goes by its wall clock, and what is old by that expires.
+    `eagleray doctor` says which clocks have jumped, and by how much.
+    """
+
+    async def work(session: Session) -> dict[int, int]:
+        meant = await _meant(session, node)
+        return await session.cluster.admin.accept_clock(meant.target)
+
+    for node_id, by_ms in run(Connection(name, address), work).items():
+        changed = f"set by {by_ms / 1000:.0f} s" if by_ms else "as it was"
+        note(f"node {node_id} goes by its wall clock; its time is {changed}")
+
+
 class Meant(msgspec.Struct, frozen=True):
     """A node, or a machine with all its nodes, as the admin calls it and as it was printed."""
 

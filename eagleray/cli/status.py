@@ -8,7 +8,7 @@ import typer
 
 from eagleray.cli.nodes import machine_names
 from eagleray.cli.options import Address, Connection, Json, Name, examples
-from eagleray.cli.output import note, print_facts, print_json, print_rows
+from eagleray.cli.output import duration, note, print_facts, print_json, print_rows
 from eagleray.cli.running import run
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ _SHOWN = (
     "registered",
     "restarts",
     "disk",
+    "clock",
     "offline",
     "cuts",
     "damaged",
@@ -104,6 +105,12 @@ def _print(found: dict[str, Any]) -> None:
         refusal = (node["disk"] or {}).get("refusal")
         if refusal:
             note(f"node {node['node_id']} takes nothing from clients: {refusal}")
+        clock = node["clock"]
+        if clock is not None and not clock["may_expire"]:
+            note(
+                f"nothing expires by the time of day on node {node['node_id']}: its wall clock has jumped by "
+                f"{duration(abs(clock['ahead_ms']) / 1000)}; `eagleray doctor` says what to do"
+            )
         for partition, reason in (node["offline"] or {}).items():
             note(f"offline: {partition} on node {node['node_id']}: {reason}")
         for partition, reason in (node["damaged"] or {}).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eagleray.actors.process.incarnations import IncarnationRecord
+from eagleray.actors.process.node_clock import CLOCK_SUFFIX
 from eagleray.actors.storage.data_directory import (
     IDENTITY_SUFFIX,
     INCARNATIONS_SUFFIX,
@@ -23,6 +24,7 @@ from eagleray.broker.metadata.directory_identity import (
 )
 from eagleray.broker.metadata.kept_image import SUFFIX as IMAGE_SUFFIX
 from eagleray.broker.metadata.kept_image import KeptImage
+from eagleray.broker.runtime.clock_watch import ClockNote
 from eagleray.offline.findings import Finding, Severity, or_unreadable
 from eagleray.offline.layout import NODES
 
@@ -54,6 +56,8 @@ def _check_file(files: FileSystem, path: str, name: str, identities: list[Direct
         yield from _check_incarnations(files.read_bytes(path), path)
     elif name.endswith(POSITION_SUFFIX):
         yield from _check_position(files.read_bytes(path), path)
+    elif name.endswith(CLOCK_SUFFIX):
+        yield from _check_clock(files.read_bytes(path), path)
     elif not name.endswith(_KNOWN):
         yield _notice(path, "this release does not know the file; it is left alone")
 
@@ -83,6 +87,17 @@ def _check_image(data: bytes, path: str) -> Iterator[Finding]:
             path,
             "the metadata that the node has kept cannot be read. The other file of the two counts, whose name ends in "
             f"{SECOND_SUFFIX} or does not, and the node writes this one anew when its metadata change",
+        )
+
+
+def _check_clock(data: bytes, path: str) -> Iterator[Finding]:
+    try:
+        decode_checked(data, ClockNote)
+    except FileDamaged as error:
+        yield _damage(
+            path,
+            f"{error}. It says how the node's wall clock was; the node goes on without it, and writes it anew, but "
+            "does not know whether the clock has jumped meanwhile",
         )
 
 

@@ -7,6 +7,7 @@ some of them late, and `--world tags` one that dies and begins its tags again, w
 version-1` has producers of transaction version 1 besides, whose bytes reach the real Kafka server by connections that
 are late. `--world disks` has disks that give back files rotten, lost, cut short, swapped or as they were earlier,
 `--world alone` one machine with such a disk and no others, and `--world metadata` voters that lose their logs.
+`--world clocks` has wall clocks that jump by hours and weeks apart from the steady ones.
 `--world quorum` runs the quorum that keeps the metadata alone: it knows less, is faster, and goes deeper.
 """
 
@@ -25,6 +26,7 @@ from tests.simulation.cluster.coverage import empty_cells, table
 from tests.simulation.cluster.harness import (
     simulate_alone,
     simulate_branches,
+    simulate_clocks,
     simulate_cluster,
     simulate_disks,
     simulate_lost_metadata,
@@ -39,6 +41,7 @@ from tests.simulation.schedule import Violation
 WORLDS: dict[str, Callable[[int], Counter[str]]] = {
     "alone": simulate_alone,
     "branches": simulate_branches,
+    "clocks": simulate_clocks,
     "cluster": simulate_cluster,
     "disks": simulate_disks,
     "metadata": simulate_lost_metadata,

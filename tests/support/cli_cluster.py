@@ -41,6 +41,14 @@ class NodesOnThread:
         self._thread.run(self.nodes.__aexit__())
         self._thread.close()
 
+    def look_at_clock(self, node_id):
+        """Have a node look at its wall clock now."""
+
+        async def look():
+            self.nodes.nodes[node_id].clock.look()
+
+        self._thread.run(look())
+
     def session(self, name):
         """The session of a command, on the loop that it runs on."""
         peers = Peers(token=self.nodes.token, lane=Lane.DIRECT, timeout_s=10)

@@ -64,7 +64,7 @@ class NodeInMemory(LocalNode):
         return int(self.loop.time() * 1000)
 
     def _now_us(self) -> int:
-        return self._cluster.now_ms * 1000
+        return (self._cluster.now_ms + self._cluster.wall_ahead_ms.get(self.spec.node_id, 0)) * 1000
 
     def chance(self) -> float:
         return self._cluster.chance.random()
@@ -100,6 +100,8 @@ class ClusterInMemory(LocalCluster):
         self.network.nodes = self.nodes
         self.chance = Random(0)
         self._began_s = 0.0
+        self.wall_ahead_ms: dict[int, int] = {}
+        """By how much the wall clock of a node has jumped."""
         self._starting: set[asyncio.Task[None]] = set()
         self._accidents: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _, context: self._accidents.append(context))

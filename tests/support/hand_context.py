@@ -9,6 +9,7 @@ from eagleray.actors.storage.disk_guard import DiskGuard
 from eagleray.broker.metadata.image import EMPTY_IMAGE
 from tests.support.batches import NOW_MS
 from tests.support.gathering_peers import GatheringPeers
+from tests.support.hand_clock import HandClock
 from tests.support.inline_loop import InlineLoop
 from tests.support.node_disk import NodeDisk
 from tests.support.timers import HandTimer
@@ -38,6 +39,7 @@ class HandContext:
         self.timer = HandTimer()
         self.loop = InlineLoop()
         self.time_ms = NOW_MS
+        self.clock = HandClock(NOW_MS, NOW_MS)
         self.disk_guard = DiskGuard(
             self.disk, "/data", node_id, config_of(StorageConfig, self.spec.settings), self.steady_ms
         )

@@ -14,6 +14,7 @@ BETWEEN_NODES = {
     "replica.push.max.bytes",
 }
 RULES_AND_NOT_AMOUNTS = {
+    "clock.max.jump.ms",
     "group.consumer.max.heartbeat.interval.ms",
     "group.consumer.max.session.timeout.ms",
     "max.compaction.lag.ms",

@@ -45,7 +45,7 @@ def encode_group(group: ClassicGroup) -> LogRecord:
         generation=group.generation,
         protocol=group.protocol_name,
         leader=group.leader,
-        current_state_timestamp=group.state_since_ms,
+        current_state_timestamp=group.state_since_ms + group.shard.state.time_set_by_ms,
         members=members,
     )
     return encode_versioned(GroupMetadataKey(group=group.name)), encode_versioned(value, VALUE_VERSION)
@@ -71,7 +71,7 @@ def revive(name: str, value: GroupMetadataValue, shard: Shard, deadlines: Deadli
     group.generation = value.generation
     group.protocol_type = value.protocol_type
     group.protocol_name = value.protocol
-    group.state_since_ms = value.current_state_timestamp
+    group.state_since_ms = value.current_state_timestamp - shard.state.time_set_by_ms
     if value.members:
         group.state = group.previous_state = GroupState.STABLE
         group.leader = value.leader

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from eagleray.actors.lanes.link import Reply
+from eagleray.actors.lanes.messages import AcceptClock, ClockAccepted
 from eagleray.broker.controller.replica_events import (
     DrainAnswered,
     DrainNodes,
@@ -18,7 +19,7 @@ from eagleray.broker.controller.replica_events import (
 from eagleray.broker.identities import TopicPartition
 from eagleray.client import validation
 from eagleray.client.admin.descriptions import NodeDescription
-from eagleray.client.calls import Question, error_in
+from eagleray.client.calls import Question, call_with_retries, error_in
 from eagleray.client.controller_calls import ask_controller
 from eagleray.client.errors import EaglerayError, ReplicasRefused, RequestTimedOut, RetriableError
 from eagleray.client.retry_policy import RetryPolicy
@@ -100,6 +101,27 @@ class ReplicaAdmin:
     async def undrain_node(self, node: int | str) -> None:
         """Let a node, or all nodes of a machine, have replicas again; moves that are under way go on."""
         await self._drain(node, undo=True)
+
+    async def accept_clock(self, node: int | str) -> dict[int, int]:
+        """Say that the wall clock of a node, or of all nodes of a machine, is right, although it has jumped.
+
+        What is old by it expires from then on. Returns by how many milliseconds the time of each node was set.
+        """
+        node = validation.node_or_machine(node)
+        view = self._runtime.view
+        await view.refreshed()
+        plan = view.image.plan.values()
+        node_ids = sorted(each.node_id for each in plan if node in (each.node_id, each.machine))
+        return {node_id: (await self._accept_clock_of(node_id)).set_by_ms for node_id in node_ids}
+
+    async def _accept_clock_of(self, node_id: int) -> ClockAccepted:
+        return await call_with_retries(
+            self._runtime,
+            lambda: node_id,
+            f"accepting the clock of node {node_id}",
+            Question(AcceptClock),
+            retry_policy=self._retry_policy,
+        )
 
     async def _drain(self, node: int | str, *, undo: bool) -> DrainAnswered:
         node = validation.node_or_machine(node)

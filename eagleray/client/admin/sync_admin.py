@@ -47,6 +47,7 @@ class Admin:
     list_nodes = _blocking(AsyncAdmin.list_nodes)
     drain_node = _blocking(AsyncAdmin.drain_node)
     undrain_node = _blocking(AsyncAdmin.undrain_node)
+    accept_clock = _blocking(AsyncAdmin.accept_clock)
     kept_by = _blocking(AsyncAdmin.kept_by)
     set_password = _blocking(AsyncAdmin.set_password)
     remove_password = _blocking(AsyncAdmin.remove_password)

@@ -21,6 +21,10 @@ ALONE_KINDS = (
 """What may go wrong with a machine that has no others, but for its files."""
 
 
+_BOOTS = ("lose power", "replace machine", "lie")
+"""By what a machine boots. So it does where all stop, if everything is flushed before it is acknowledged."""
+
+
 class FaultPlan(msgspec.Struct, frozen=True):
     """Which faults a seed has, and how often one strikes. A world with few of them goes deeper into each."""
 
@@ -88,6 +92,14 @@ class FaultPlan(msgspec.Struct, frozen=True):
             transactions=15,
             longest_pause_ms=400,
         )
+
+    def jumping(self, faults: tuple[str, ...], timeout_ms: int) -> "FaultPlan":
+        """The same with wall clocks that jump all the time, and steady ones that agree.
+
+        No machine boots: a clock that is ahead then passes for one of a machine that was off.
+        """
+        kinds = (*(each for each in self.kinds if each not in _BOOTS), *faults, *faults)
+        return replace(self, kinds=kinds, is_skewed=False, flush=Flush.OS, transaction_timeout_ms=timeout_ms)
 
     def alone(self, faults: tuple[str, ...]) -> "FaultPlan":
         """One machine, one voter, one replica: what its disk changes comes back only by a person.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from eagleray.actors.roles.metadata_quorum import METADATA_PARTITION
 from eagleray.broker.log import Flush
+from tests.simulation.cluster.clocks import CLOCK_FAULTS
 from tests.simulation.cluster.file_damage import Damage, plan_damage
 from tests.simulation.cluster.file_kinds import CELLS, cell_name
 from tests.simulation.cluster.places import COORDINATED, INPUTS, TRANSFORM_GROUP, USER_PARTITIONS
@@ -61,7 +62,7 @@ class Faults:
     def _strike(self) -> None:
         if not self.is_over:
             self._look_at_clocks()
-            (FAULTS | METADATA_FAULTS | DISK_FAULTS)[self._chance.choice(self._fault_plan.kinds)](self)
+            (FAULTS | METADATA_FAULTS | DISK_FAULTS | CLOCK_FAULTS)[self._chance.choice(self._fault_plan.kinds)](self)
             self.begin()
 
     def _look_at_clocks(self) -> None:

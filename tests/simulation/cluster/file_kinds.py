@@ -75,6 +75,8 @@ FILE_KINDS = (
     FileKind("both identities", _NODE + r"\.identity(\.2)?", _all(HELD, Way.OLD, loss=SERVED), takes_all=True),
     FileKind("incarnation", _NODE + r"\.life(\.2)?", _all(SERVED)),
     FileKind("both incarnations", _NODE + r"\.life(\.2)?", _all(SERVED), takes_all=True),
+    # Of an old note, or that of another node, the node knows no better; its clocks agree in these worlds.
+    FileKind("clock", _NODE + r"\.clock", _all(SERVED)),
     FileKind("image", _NODE + r"\.image(\.2)?", _all(SERVED)),
     FileKind("position", _NODE + r"\.position", _all(SERVED, rot=HELD, cut=HELD)),
     FileKind(

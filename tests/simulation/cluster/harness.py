@@ -15,6 +15,7 @@ from eagleray.broker.controller import planning
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
 from eagleray.broker.messages import IMPLICIT_VERSION
 from tests.simulation.cluster.branched import BranchedProducer
+from tests.simulation.cluster.clocks import CLOCK_FAULTS, CLOCK_SETTINGS, TIMEOUT_MS, quick_looks
 from tests.simulation.cluster.coverage import kinds_that_bring
 from tests.simulation.cluster.evidence import check_history
 from tests.simulation.cluster.fault_plan import FaultPlan
@@ -91,6 +92,7 @@ class Harness:
         damages_files: bool = False,
         is_alone: bool = False,
         wanted: Collection[str] = (),
+        jumps_clocks: bool = False,
     ) -> None:
         self.schedule = Schedule(seed)
         self.wanted = wanted
@@ -106,6 +108,11 @@ class Harness:
             self.fault_plan = self.fault_plan.damaging(tuple(DISK_FAULTS))
         if is_alone:
             self.fault_plan = self.fault_plan.alone(tuple(DISK_FAULTS))
+        if jumps_clocks:
+            self.fault_plan = self.fault_plan.jumping(tuple(CLOCK_FAULTS), TIMEOUT_MS)
+        self.jumps_clocks = jumps_clocks
+        self.began_ms: dict[tuple[str, int], int] = {}
+        """When the transaction of a producer began, where clocks jump."""
         self.network = Network(self.schedule, NetworkFaults())
         self.network.dropped = self._dropped
         self.touched: set[int] = set()
@@ -154,6 +161,8 @@ class Harness:
         settings = SETTINGS | {"flush": self.fault_plan.flush.value}
         if self.fault_plan.nodes == 1:
             settings |= ALONE_SETTINGS
+        if self.jumps_clocks:
+            settings |= CLOCK_SETTINGS
         spec = NodeSpec(
             cluster="simulated",
             node_id=node_id,
@@ -319,6 +328,12 @@ def simulate_disks(seed: int) -> Counter[str]:
 def simulate_alone(seed: int) -> Counter[str]:
     """Run the world of a seed, with one machine whose disk gives back something else than was written."""
     return simulate_cluster(seed, is_alone=True)
+
+
+def simulate_clocks(seed: int) -> Counter[str]:
+    """Run the world of a seed, with wall clocks that jump apart from the steady ones."""
+    with quick_looks():
+        return simulate_cluster(seed, jumps_clocks=True)
 
 
 def simulate_cluster(seed: int, *, wanted: Collection[str] = (), **has: bool) -> Counter[str]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import PartitionLog
+from eagleray.broker.runtime.clock_watch import SLACK_MS
 from tests.simulation.cluster.partition_watch import is_damaged
 from tests.simulation.cluster.places import COORDINATED, INPUTS, READING_GROUP, TRANSACTIONS, TRANSFORM_GROUP
 
@@ -36,7 +37,13 @@ class Liveness:
             all(map(self._has_read_all, self._harness.readers))
             and self._has_transformed_all()
             and self._is_coordinated()
+            and all(map(self._goes_by_its_clock, self._harness.machines.values()))
         )
+
+    def _goes_by_its_clock(self, machine: "SimulatedMachine") -> bool:
+        """Whether the node follows its wall clock, wherever that has come to rest."""
+        node = machine.node
+        return node is not None and node.clock.may_expire and abs(node.now_ms() - node._wall_ms()) <= SLACK_MS
 
     def _has_read_all(self, reader: "Reader") -> bool:
         end = self._harness.watch.partitions[reader.partition].committed_end

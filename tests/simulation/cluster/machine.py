@@ -25,6 +25,7 @@ from eagleray.broker.metadata.directory_identity import DirectoryRefused
 from eagleray.broker.metadata.kept_image import SUFFIX as IMAGE_SUFFIX
 from eagleray.broker.metadata.losses import NO_LOSS
 from eagleray.broker.quorum.election_state import read_election_state
+from tests.simulation.cluster.clocks import WallClock, watch_clock_of
 from tests.simulation.cluster.file_damage import Damage, Held, OlderCopies, put_back, put_back_alone, strike
 from tests.simulation.cluster.full_disks import watch_disk_of
 from tests.simulation.cluster.lanes import Endpoint, SimulatedPeers
@@ -74,6 +75,8 @@ class SimulatedNode(Node):
         super().__init__(machine.spec, SimulatedResolvers(machine), machine.disk)
         self.answer = self._answer_watched
         watch_disk_of(self)
+        if machine.harness.jumps_clocks:
+            watch_clock_of(self)
         endpoint.sessions = self.sessions
 
     def _make_peers(self) -> SimulatedPeers:
@@ -107,7 +110,7 @@ class SimulatedNode(Node):
         return self.simulated.clock.now_ms()
 
     def _now_us(self) -> int:
-        return (_BOOT_MS + self.simulated.clock.now_ms()) * 1000
+        return (_BOOT_MS + self.simulated.clock.now_ms() + self.simulated.wall_clock.ahead_ms) * 1000
 
     def chance(self) -> float:
         return self.simulated.harness.schedule.chance.random()
@@ -137,6 +140,7 @@ class SimulatedMachine:
         self.spec = spec
         self.node_id = spec.node_id
         self.clock = clock
+        self.wall_clock = WallClock(self)
         self.disk = MachineDisk()
         self.process = 0
         self.loop: SimulatedLoop | None = None

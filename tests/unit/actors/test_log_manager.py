@@ -21,11 +21,12 @@ from eagleray.actors.storage.log_manager import (
 )
 from eagleray.broker.filesystem import write_atomically
 from eagleray.broker.identities import TopicPartition
-from eagleray.broker.log import Flush, LogOffline
+from eagleray.broker.log import Appended, Flush, LogOffline
 from eagleray.broker.log.checkpoint import read_checkpoint, write_checkpoint
 from eagleray.broker.log.names import DELETE_SUFFIX
 from eagleray.broker.log.partition_metadata import encode_partition_metadata
 from eagleray.broker.runtime.deadlines import NEVER_MS
+from eagleray.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, data_batch
 from tests.support.faults import Fault, Operation, Outcome, ProcessKilled
 from tests.support.local_disk import DiskWithoutThreads
@@ -35,6 +36,8 @@ from tests.support.node_disk import NodeDisk
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 METADATA = encode_partition_metadata(TOPIC_ID)
+DAY_MS = 24 * 60 * 60 * 1000
+WEEK_MS = 7 * DAY_MS
 REMOVALS = frozenset({Operation.REMOVE, Operation.RENAME, Operation.FLUSH_DIRECTORY})
 
 
@@ -288,7 +291,7 @@ def test_a_lock_is_free_once_it_was_released(tmp_path):
 
 def keep(logs, now_ms, rounds=50):
     for _ in range(rounds):
-        logs.housekeep(now_ms)
+        logs.housekeep(now_ms, now_ms)
 
 
 def test_housekeeping_applies_retention_and_not_again_before_it_is_due(logs):
@@ -311,11 +314,53 @@ def test_housekeeping_removes_a_few_segments_in_a_step(disk):
     log.advance_high_watermark(log.log_end_offset)
     left = [len(log.segments)]
     for _ in range(4):
-        logs.housekeep(NOW_MS + CHECKPOINT_INTERVAL_MS)
+        logs.housekeep(NOW_MS + CHECKPOINT_INTERVAL_MS, NOW_MS + CHECKPOINT_INTERVAL_MS)
         left.append(len(log.segments))
     # Behind what goes last another segment begins.
     assert left == [count, 2 * REMOVED_AT_ONCE, REMOVED_AT_ONCE, 1, 1]
     assert log.log_start_offset == log.log_end_offset
+
+
+def test_no_record_is_too_old_while_the_clock_is_in_doubt(logs):
+    log = open_orders(logs, {"retention.ms": "1000", "retention.bytes": "-1"})
+    append(log, 2)
+    logs.housekeep(NOW_MS, NOW_MS + 60_000, may_expire=False)
+    assert log.log_start_offset == 0
+    keep(logs, NOW_MS + CHECKPOINT_INTERVAL_MS)
+    assert log.log_start_offset == 2
+
+
+def test_records_that_are_too_many_go_although_the_clock_is_in_doubt(logs):
+    log = open_orders(logs, {"retention.bytes": "1024", "segment.bytes": "1024"})
+    append(log, 100)
+    for _ in range(5):
+        logs.housekeep(NOW_MS, NOW_MS, may_expire=False)
+    assert log.log_start_offset > 0
+
+
+@pytest.mark.parametrize("by_ms", [WEEK_MS, -WEEK_MS])
+def test_producer_is_as_idle_as_it_was_when_the_time_of_day_is_set(logs, by_ms):
+    log = open_orders(logs)
+    log.append([data_batch(producer_id=7)], leader_epoch=0, now_ms=NOW_MS)
+    logs.time_was_set(by_ms)
+    log.apply_retention(NOW_MS + by_ms + DAY_MS - 1)
+    assert log.producers.get(7) is not None
+    log.apply_retention(NOW_MS + by_ms + DAY_MS)
+    assert log.producers.get(7) is None
+
+
+def test_timestamps_are_not_refused_for_what_the_clock_may_be_wrong_by(logs):
+    log = open_orders(logs)
+    ahead = data_batch(timestamps_ms=[NOW_MS + WEEK_MS])
+    (refused,) = log.append([ahead], leader_epoch=0, now_ms=NOW_MS)
+    assert refused.error_code is ErrorCode.INVALID_TIMESTAMP
+    logs.doubt_clock(WEEK_MS)
+    (taken,) = log.append([ahead], leader_epoch=0, now_ms=NOW_MS)
+    assert isinstance(taken, Appended)
+    other = logs.open(TopicPartition("orders", 1), {}, TOPIC_ID, now_ms=NOW_MS)
+    assert other.doubt_ms == WEEK_MS
+    logs.doubt_clock(0)
+    assert log.doubt_ms == other.doubt_ms == 0
 
 
 def test_housekeeping_compacts_step_by_step(logs):

@@ -140,3 +140,45 @@ def test_an_unclean_election_is_asked_about():
     assert "lose these?" in refused.stderr
     assert "0 partitions of unclean" in succeed("topic", "elect", "unclean", "--unclean", "--yes").stderr
     succeed("topic", "delete", "unclean", "--yes")
+
+
+WEEK_MS = 7 * 24 * 60 * 60 * 1000
+
+
+@pytest.fixture
+def jumped(nodes, monkeypatch):
+    """The wall clock of node 100 is a week ahead, and its node has noticed."""
+    node = nodes.nodes.nodes[100]
+    with monkeypatch.context() as patch:
+        patch.setattr(node, "_now_us", lambda: time.time_ns() // 1000 + WEEK_MS * 1000)
+        nodes.look_at_clock(100)
+        yield node
+    nodes.look_at_clock(100)
+    succeed("node", "accept-clock", 100)
+
+
+def clock_of(node_id):
+    (found,) = [each for each in json.loads(succeed("status", "--json").stdout)["nodes"] if each["node_id"] == node_id]
+    return found["clock"]
+
+
+def test_clock_that_has_jumped_is_named_with_the_command_that_accepts_it(jumped):
+    clock = clock_of(100)
+    assert not clock["may_expire"]
+    assert clock["ahead_ms"] == pytest.approx(WEEK_MS, abs=60_000)
+    assert "nothing expires by the time of day on node 100: its wall clock has jumped by" in succeed("status").stderr
+    found = json.loads(invoke("doctor", "--json").stdout)["found"]
+    (trouble,) = [each for each in found if "has jumped" in each["what"]]
+    assert "the wall clock of node 100 on machine machine-1 has jumped: it is 7 d 0 h ahead of" in trouble["what"]
+    (command,) = [part for part in trouble["help"].split("`") if part.startswith("eagleray node accept-clock")]
+
+    said = succeed(*command.removeprefix("eagleray ").split()).stderr
+    assert f"node 100 goes by its wall clock; its time is set by {WEEK_MS // 1000} s" in said
+    assert jumped.clock.may_expire
+    assert clock_of(100)["may_expire"]
+    assert "has jumped" not in invoke("doctor").stdout
+    assert "its time is as it was" in succeed("node", "accept-clock", "machine-1").stderr
+
+
+def test_clock_of_a_node_that_there_is_none_of_is_refused():
+    assert "there is no node or machine '7'" in fail("node", "accept-clock", 7)

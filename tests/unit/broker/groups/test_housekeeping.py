@@ -1,11 +1,15 @@
 """What goes because time has passed, or because its topic is gone."""
 
+import pytest
+
 from eagleray.broker.groups.config import GroupConfig
 from eagleray.broker.groups.events import OffsetsOfTopicDeleted
+from eagleray.broker.groups.log_records import replay
 from eagleray.broker.identities import ProducerIdentity
-from eagleray.broker.runtime.coordinator_events import PartitionAssigned, PartitionLoaded
+from eagleray.broker.runtime.coordinator_events import PartitionAssigned, PartitionLoaded, TimeSet
+from eagleray.broker.runtime.deadlines import Tick
 from eagleray.protocol.errors import ErrorCode
-from tests.support.groups import ORDERS_0, ORDERS_1, PAYMENTS_0, PRODUCER, GroupDriver, marker, offset
+from tests.support.groups import GROUP, ORDERS_0, ORDERS_1, PAYMENTS_0, PRODUCER, GroupDriver, marker, offset
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 INTERVAL_MS = 10 * 60 * 1000
@@ -207,3 +211,47 @@ def test_a_coordinator_without_groups_has_nothing_to_do():
     driver.send(OffsetsOfTopicDeleted(("orders",)))
 
     assert driver.tick(WEEK_MS) == []
+
+
+# When the clock is in doubt, or set
+
+
+def test_offsets_stay_while_the_clock_is_in_doubt():
+    driver = GroupDriver()
+    driver.committed(offset(ORDERS_0, 1))
+    driver.now_ms += 2 * WEEK_MS
+    driver.send(Tick(may_expire=False))
+    assert not driver.appends
+    assert driver.coordinator.next_due_ms > driver.now_ms, "they must not be looked for all the time"
+    driver.tick(INTERVAL_MS)
+    assert driver.appends
+
+
+@pytest.mark.parametrize("by_ms", [WEEK_MS, -WEEK_MS])
+def test_offset_expires_a_week_after_its_commit_although_the_time_of_day_is_set(by_ms):
+    driver = GroupDriver()
+    driver.committed(offset(ORDERS_0, 1))
+    driver.tick(INTERVAL_MS)
+    driver.send(TimeSet(by_ms))
+    driver.committed(offset(ORDERS_1, 1))
+    driver.tick(WEEK_MS - INTERVAL_MS - 1)
+    assert not driver.appends
+    driver.tick(INTERVAL_MS)
+    driver.settle()
+    assert driver.offsets() == {ORDERS_1: 1}
+
+
+@pytest.mark.parametrize("by_ms", [WEEK_MS, -WEEK_MS])
+def test_offset_has_the_time_of_day_in_the_log_and_is_as_old_when_it_is_loaded_again(by_ms):
+    driver = GroupDriver()
+    driver.send(TimeSet(by_ms))
+    driver.committed(offset(ORDERS_0, 1))
+    (stored,) = replay(driver.logs[0].batches()).groups[GROUP].offsets.values()
+    assert stored.committed_ms == driver.now_ms + by_ms
+    driver.resign()
+    driver.epoch += 1
+    driver.lead()
+    driver.tick(WEEK_MS - 1)
+    assert not driver.appends
+    driver.tick(INTERVAL_MS)
+    assert driver.appends

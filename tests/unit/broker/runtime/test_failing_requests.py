@@ -182,7 +182,7 @@ def test_others_in_the_turn_of_a_failed_request_are_told_to_try_again():
 
 def test_error_that_is_about_no_request_is_raised(monkeypatch):
     driver = transactions()
-    monkeypatch.setattr(driver.coordinator._housekeeping, "tick", lambda now_ms: 1 // 0)
+    monkeypatch.setattr(driver.coordinator._housekeeping, "tick", lambda now_ms, **_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         driver.send(Tick())
 

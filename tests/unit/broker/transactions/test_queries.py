@@ -43,7 +43,7 @@ def coordinator(*, is_loaded: bool = True) -> TransactionCoordinator:
     machine = TransactionCoordinator(CoordinatorConfig(transaction_state_log_num_partitions=1), never_refuses)
     machine.handle(PartitionAssigned(0, 1), 0)
     if is_loaded:
-        machine.handle(PartitionLoaded(0, 1, LOADED), 0)
+        machine.handle(PartitionLoaded(0, 1, LOADED), NOW_MS)
     return machine
 
 
