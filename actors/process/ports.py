@@ -24,7 +24,7 @@ def read_listener_ports(data: bytes) -> dict[str, int]:
     """Return the ports of a node's listeners in its last incarnation; without those that the file does not hold."""
     try:
         ports = msgspec.json.decode(data, type=dict[str, int])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return {name: port for name, port in ports.items() if 0 < port <= LARGEST_PORT}
 

@@ -106,6 +106,7 @@ async def test_nodes_listen_within_the_range_and_beside_other_listeners(tmp_path
         (b'{"INNER":9092', {}),
         (b"", {}),
         (b"\xff", {}),
+        (b'{"\xee":9092}', {}),
         (b"[" * 100_000, {}),
     ],
 )
