@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
@@ -57,18 +56,24 @@ class CoordinatorRole(Role):
     context: CoordinatorContext
 
     def __init__(
-        self, context: CoordinatorContext, topic: str, replay: Callable[[Iterable[RecordBatch]], object]
+        self,
+        context: CoordinatorContext,
+        topic: str,
+        *,
+        replay: Callable[[Iterable[RecordBatch]], object],
+        write: Callable[[ReplicationLeader, list[tuple[Any, Any]], int], bool],
     ) -> None:
+        """Begin with nothing loaded.
+
+        `write` appends records at a time of day, says whether the log has taken all of them, and raises LogWriteFailed.
+        """
         super().__init__(context)
+        self._write = write
         self._topic = CoordinatorLog(context, topic, post=self.post, replay=replay)
 
     _state_machine: Coordinator
     _performers: Mapping[type, Callable[[Any], None]]
     """By the type of an effect, what carries it out; all others but appends are answers."""
-
-    @abstractmethod
-    def _write(self, leader: ReplicationLeader, append: AppendRecords, now_ms: int) -> bool:
-        """Append records, and say whether the log has taken all of them. Raises LogWriteFailed."""
 
     def handle(self, events: list[Message]) -> None:
         """Let the state machine take what happened, until nothing follows from it any more."""
@@ -122,7 +127,7 @@ class CoordinatorRole(Role):
 
     def _append(self, append: AppendRecords) -> bool:
         try:
-            return self._write(self._topic.writable[append.log_partition], append, self.context.now_ms())
+            return self._write(self._topic.writable[append.log_partition], append.records, self.context.now_ms())
         except LogWriteFailed as error:
             _log.error("%s", error)
         except LogError:

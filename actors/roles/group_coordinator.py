@@ -22,8 +22,7 @@ from eagleray.broker.metadata.nodes import ProcessRole
 from eagleray.broker.metadata.topics import CONSUMER_OFFSETS
 from eagleray.broker.partitions.coordinator_epochs import newest_coordinator_epoch
 from eagleray.broker.partitions.events import AskLastDecision, VerifyTransaction, WriteMarkers
-from eagleray.broker.replication.leader import ReplicationLeader
-from eagleray.broker.runtime.coordinator_events import AppendRecords, PartitionLoaded
+from eagleray.broker.runtime.coordinator_events import PartitionLoaded
 from eagleray.protocol.errors import ErrorCode
 
 _NO_PRODUCERS = ProducerState()
@@ -38,7 +37,7 @@ class GroupCoordinatorRole(CoordinatorRole):
         self._state_machine = GroupCoordinator(
             config_of(GroupConfig, context.spec.settings), lambda: str(uuid.uuid4()), self
         )
-        super().__init__(context, CONSUMER_OFFSETS, self._state_machine.replay)
+        super().__init__(context, CONSUMER_OFFSETS, replay=self._state_machine.replay, write=append_entries)
         verifier = Verifier(context, self.post)
         self._performers: dict[type, Callable[[Any], None]] = {
             VerifyTransaction: verifier.verify,
@@ -78,9 +77,6 @@ class GroupCoordinatorRole(CoordinatorRole):
     def newest_coordinator_epoch(self) -> int:
         """The newest epoch that a transaction coordinator has had."""
         return newest_coordinator_epoch(self.context.image)
-
-    def _write(self, leader: ReplicationLeader, append: AppendRecords, now_ms: int) -> bool:
-        return append_entries(leader, append.records, now_ms)
 
     # Starting and stopping
 

@@ -17,8 +17,6 @@ from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.nodes import NO_NODE, ProcessRole
 from eagleray.broker.metadata.topic_configs import NO_MAX_HOLD_MS, max_hold_ms
 from eagleray.broker.metadata.topics import TRANSACTION_STATE
-from eagleray.broker.replication.leader import ReplicationLeader
-from eagleray.broker.runtime.coordinator_events import AppendRecords
 from eagleray.broker.transactions.config import CoordinatorConfig
 from eagleray.broker.transactions.coordinator import TransactionCoordinator
 from eagleray.broker.transactions.events import (
@@ -61,7 +59,7 @@ class TransactionCoordinatorRole(CoordinatorRole):
     process_role: ClassVar = ProcessRole.COORDINATOR
 
     def __init__(self, context: TransactionCoordinatorContext) -> None:
-        super().__init__(context, TRANSACTION_STATE, _replay)
+        super().__init__(context, TRANSACTION_STATE, replay=_replay, write=append_transitions)
         self._state_machine = TransactionCoordinator(
             config_of(CoordinatorConfig, context.spec.settings), self._topic.check_append
         )
@@ -75,9 +73,6 @@ class TransactionCoordinatorRole(CoordinatorRole):
         self._hold_limits_ms: dict[str, int] = {}
         self._marker_manager = NO_NODE
         self._has_lost_markers = False
-
-    def _write(self, leader: ReplicationLeader, append: AppendRecords, now_ms: int) -> bool:
-        return append_transitions(leader, append.records, now_ms)
 
     def receiver_of(self, message_type: type) -> Callable[[Any], None]:
         """Return what takes the messages of a type; those that begin something say where they come from."""

@@ -105,6 +105,8 @@ class CoordinatorLog:
         self._ended_epochs: dict[int, int] = {}
         self._led: dict[int, asyncio.Event] = {}
         """Of partitions that are to be loaded as soon as they are led."""
+        self._leaders: dict[int, ReplicationLeader] = {}
+        """The leaders of the partitions whose logs are open, as the replica manager has told."""
         self.writable: dict[int, ReplicationLeader] = {}
         """The partitions that `check_append` has found can be appended to, until the next `commit`."""
         self._steady_ms = 0
@@ -217,14 +219,19 @@ class CoordinatorLog:
 
     # What the replicas tell
 
-    def led(self, partition: TopicPartition, leader: ReplicationLeader) -> None:  # noqa: ARG002 - there is one
-        """Load a partition whose log had to be opened first; at which epoch it is led is known from the metadata."""
+    def led(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
+        """Write through this leader, and load its partition where its log had to be opened first.
+
+        At which epoch it is led is known from the metadata.
+        """
+        self._leaders[partition.partition] = leader
         led = self._led.pop(partition.partition, None)
         if led is not None:
             led.set()
 
     def resigned(self, partition: TopicPartition, leader: ReplicationLeader) -> None:
         """Give up a partition that another node is about to lead."""
+        self._leaders.pop(partition.partition, None)
         if self._epochs.get(partition.partition) == leader.leader_epoch:
             self._resign(partition.partition)
 
@@ -282,10 +289,12 @@ class CoordinatorLog:
         """Why nothing can be appended to a partition in this turn, or NONE; a log that has no files begins now."""
         if self._context.disk_guard.watch.refusal:
             return _NOT_NOW
-        replicas, partition = self._context.replica_manager, self._partition(number)
-        leader = replicas.lead(partition)
-        if leader is None and (partition in replicas.offline or partition in replicas.opening):
-            return _NOT_NOW
+        leader = self._leaders.get(number)
+        if leader is None:
+            replicas, partition = self._context.replica_manager, self._partition(number)
+            leader = replicas.lead(partition)
+            if leader is None and (partition in replicas.offline or partition in replicas.opening):
+                return _NOT_NOW
         if leader is None or leader.leader_epoch != epoch:
             return ErrorCode.NOT_COORDINATOR
         code = leader.check_append(self._steady_ms, waits_for_all=True)
@@ -296,7 +305,7 @@ class CoordinatorLog:
 
     def log_of(self, number: int) -> PartitionLog | None:
         """The log of a partition that is led here; None for one that was never written to."""
-        leader = self._context.replica_manager.leader(self._partition(number))
+        leader = self._leaders.get(number)
         return None if leader is None else leader.log
 
     def commit(self, outcomes: dict[int, list[Message]]) -> list[Message]:
@@ -307,8 +316,9 @@ class CoordinatorLog:
         """
         written = [(self.writable[number], waiting) for number, waiting in outcomes.items()]
         self.writable.clear()
-        for error in flush_all([leader for leader, _ in written], self._sync).values():
-            raise error
+        failed = flush_all([leader for leader, _ in written], self._sync)
+        if failed:
+            raise next(iter(failed.values()))
         # The disk may have taken its time.
         steady_ms = self._context.steady_ms()
         now: list[Message] = []

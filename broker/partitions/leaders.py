@@ -189,7 +189,7 @@ class PartitionLeaders:
             leader.write(now_ms, steady_ms)
         failed = flush_all([leader.replication for leader in leaders], self._sync)
         for leader in leaders:
-            effects += leader.commit(failed.get(leader.partition), steady_ms)
+            effects += leader.commit(failed.get(leader.partition) if failed else None, steady_ms)
         for request in self._marker_requests:
             for partition in [*request.unsettled]:
                 self._leaders[partition].settle_markers(request, steady_ms)

@@ -368,7 +368,13 @@ def flush_all(leaders: Iterable[ReplicationLeader], sync: Callable[[], None]) ->
     For many of them `sync` flushes the whole file system first, which costs about as much as two files cost one by one;
     then they have nothing left to do. Each log still flushes, and notices an error.
     """
-    flushed = [leader for leader in leaders if _has_to_flush(leader.log)]
+    flushed = [
+        leader
+        for leader in leaders
+        # A log that cannot go on says so when it is flushed.
+        if leader.has_failed
+        or (leader.log.config.flush is Flush.COMMIT and leader.log.recovery_point < leader.log.log_end_offset)
+    ]
     if len(flushed) > FLUSHED_ONE_BY_ONE:
         sync()
     failed: dict[TopicPartition, LogError] = {}
@@ -378,10 +384,3 @@ def flush_all(leaders: Iterable[ReplicationLeader], sync: Callable[[], None]) ->
         except LogError as error:
             failed[leader.partition] = error
     return failed
-
-
-def _has_to_flush(log: PartitionLog) -> bool:
-    # A log that has gone offline says so when it is flushed.
-    if log.config.flush is Flush.COMMIT and log.recovery_point < log.log_end_offset:
-        return True
-    return not log.is_online
