@@ -69,6 +69,19 @@ class LogOpening:
             self.lock.release()
 
 
+def tell_of_end(partition: TopicPartition, recovery: Recovery) -> None:
+    """Say what an opening has found at the end of a log, if there is something to say."""
+    if recovery.verdict is not None:
+        tell_of_cut(partition, recovery)
+    if recovery.uncertain_from is not None:
+        _log.warning(
+            "%s was not closed before the machine booted, and no other replica has it: it ends at offset %s, and what "
+            "was acknowledged behind that since its last flush (`flush.ms`) is lost, if there was any",
+            partition,
+            recovery.uncertain_from,
+        )
+
+
 def tell_of_cut(partition: TopicPartition, recovery: Recovery) -> None:
     """Say what an opening has cut off: an error, unless it was a torn write that was never acknowledged."""
     is_loss = recovery.verdict is not Verdict.CUT or recovery.known_end_offset > recovery.log_end_offset

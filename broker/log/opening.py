@@ -146,6 +146,8 @@ class _Opening:
             stop = self._scan_from(first)
             if stop is not None:
                 self._settle(stop, is_trusted=False)
+            elif self._settling.may_have_lost_end:
+                self.report.uncertain_from = self.report.log_end_offset
             remove_bookmark(self._file_system, self._directory)
             self._write_scanned_indexes(first)
             # The last process may have died while it truncated the file, which removes the bookmark first. What was
