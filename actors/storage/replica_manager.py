@@ -68,6 +68,7 @@ class ReplicaManager:
             self._batcher,
             context.controller,
             steady_ms=context.steady_ms,
+            topic_id_of=self.logs.topic_id_of,
             failed=self.failed,
             damaged=self.damaged,
         )
@@ -269,6 +270,9 @@ class ReplicaManager:
                 self.chores.keep_early(push, until_ms)
 
     def _take_push(self, push: Push, now_ms: int) -> PushAnswered | None:
+        if push.topic_id not in (b"", self._context.image.topic_id(push.partition.topic)):
+            # Its leader has not heard that the topic was deleted, or this node has not.
+            return None
         replica = self._replicas.get(push.partition)
         if replica is None:
             state = self._context.image.find(push.partition)

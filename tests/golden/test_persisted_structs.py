@@ -59,7 +59,8 @@ METADATA_LOG = {
     "MetadataImage": (
         f"version?: int, cluster_id?: str, nodes?: {{int: {NODE}}}, topics?: {{str: ({TOPIC})}}, "
         f"plan?: {{int: {PLANNED}}}, next_node_id?: int, incarnations?: {{int: int}}, next_producer_id?: int, "
-        "draining?: [int], deleted_topics?: {bytes: int}, terms?: [(term: int, version: int)]"
+        "draining?: [int], deleted_topics?: {bytes: int}, terms?: [(term: int, version: int)], "
+        "first_leader_epoch?: int"
     ),
 }
 
