@@ -6,7 +6,8 @@ that take a pool of transactions from each other. `--world branches` has a drive
 some of them late, and `--world tags` one that dies and begins its tags again, with branches for each. `--world
 version-1` has producers of transaction version 1 besides, whose bytes reach the real Kafka server by connections that
 are late. `--world disks` has disks that give back files rotten, lost, cut short, swapped or as they were earlier,
-`--world alone` one machine with such a disk and no others, and `--world metadata` voters that lose their logs.
+`--world alone` one machine with such a disk and no others, and `--world metadata` voters that lose their logs. In
+`--world topics` topics come and go and machines are drained, and so in `disks` and `alone`.
 `--world quorum` runs the quorum that keeps the metadata alone: it knows less, is faster, and goes deeper.
 """
 
@@ -31,6 +32,7 @@ from tests.simulation.cluster.harness import (
     simulate_pools,
     simulate_prepared,
     simulate_tags,
+    simulate_topics,
     simulate_version_1,
 )
 from tests.simulation.quorum.quorum_harness import simulate_quorum
@@ -46,6 +48,7 @@ WORLDS: dict[str, Callable[[int], Counter[str]]] = {
     "prepared": simulate_prepared,
     "quorum": simulate_quorum,
     "tags": simulate_tags,
+    "topics": simulate_topics,
     "version-1": simulate_version_1,
 }
 

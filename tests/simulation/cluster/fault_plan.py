@@ -21,6 +21,11 @@ ALONE_KINDS = (
 """What may go wrong with a machine that has no others, but for its files."""
 
 
+DAMAGES = ("damage files",) * 2
+MOVES = ("move", "drain")
+"""What replicas move by."""
+
+
 class FaultPlan(msgspec.Struct, frozen=True):
     """Which faults a seed has, and how often one strikes. A world with few of them goes deeper into each."""
 
@@ -70,9 +75,13 @@ class FaultPlan(msgspec.Struct, frozen=True):
             version,
         )
 
-    def damaging(self, faults: tuple[str, ...]) -> "FaultPlan":
+    def moving(self, faults: tuple[str, ...]) -> "FaultPlan":
+        """The same with replicas that move all the time, and a machine more than a partition has replicas."""
+        return replace(self, kinds=(*self.kinds[:4], *faults), nodes=4)
+
+    def damaging(self) -> "FaultPlan":
         """The same with disks that damage files all the time, so others have what one machine loses."""
-        kinds = (*self.kinds[:1], *faults, *faults)
+        kinds = (*self.kinds[:1], *(each for each in self.kinds[1:] if each in MOVES), *DAMAGES, "swap in foreign disk")
         return replace(
             self,
             kinds=kinds,
@@ -83,7 +92,7 @@ class FaultPlan(msgspec.Struct, frozen=True):
             longest_pause_ms=400,
         )
 
-    def alone(self, faults: tuple[str, ...]) -> "FaultPlan":
+    def alone(self) -> "FaultPlan":
         """One machine, one voter, one replica: what its disk changes comes back only by a person.
 
         Everything is flushed before it is acknowledged, so that a loss of power takes none of it.
@@ -91,7 +100,7 @@ class FaultPlan(msgspec.Struct, frozen=True):
         kinds = tuple(each for each in self.kinds if each in ALONE_KINDS)
         return replace(
             self,
-            kinds=(*kinds, *ALONE_KINDS[:2], *faults, *faults),
+            kinds=(*kinds, *ALONE_KINDS[:2], *DAMAGES, "roll back metadata"),
             interval_ms=200,
             nodes=1,
             replication_factor=1,

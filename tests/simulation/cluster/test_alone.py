@@ -25,9 +25,14 @@ FIRST_SEEDS = {"leader with a shorter log": 7}
 WHAT_HAPPENS = [
     "death in the middle of a write",
     "files put back by a person",
+    "directory put aside",
     "loss of power",
+    "metadata log of a backup",
     "produce answered: KAFKA_STORAGE_ERROR",
+    "topic deleted",
     "transaction committed",
+    "unflushed end reported as cut",
+    "unflushed end reported as uncertain",
 ]
 
 

@@ -19,6 +19,15 @@ MOST_SEEDS = 60
 ENOUGH = 6
 """How many kinds of files have to be swapped, and to come back as they were earlier."""
 
+WHAT_HAPPENS = [
+    "directory put aside",
+    "disk of another cluster",
+    "drain asked for",
+    "files put back by a person",
+    "move completed",
+    "topic deleted",
+]
+
 FIRST_SEEDS = {"lost segments that count as deleted": 17}
 """Where to begin to look for what is rare, so that the tests are quick."""
 
@@ -40,7 +49,7 @@ def missing(fired: Counter[str]) -> list[str]:
     for way in (Way.SWAP, Way.OLD):
         if len(struck[way]) - len(absent[way]) < ENOUGH:
             wanted += absent[way]
-    return wanted if fired["files put back by a person"] else [*wanted, "files put back by a person"]
+    return [*wanted, *(name for name in WHAT_HAPPENS if not fired[name])]
 
 
 def _taking_lost_segments_for_deleted_ones() -> AbstractContextManager[Any]:
