@@ -134,6 +134,7 @@ class ReplicaManager:
             if partition not in missing and (not same_nodes or previous.find(partition) != state):
                 self._learn(partition, state)
         self.logs.put_aside.purge_in_sync(kept, self._context.spec.node_id, self._replicas)
+        self.logs.put_aside.purge_deleted(image.deleted_topics)
         self.lease.knows(image.version)
         self._take_pushes(self.chores.take_early())
 
