@@ -13,7 +13,7 @@ import msgspec
 from eagleray.actors.storage.background_flushes import Flushing
 from eagleray.actors.storage.disk import Disk, LocalDisk, Lock
 from eagleray.actors.storage.log_directories import LogDirectories
-from eagleray.actors.storage.log_opening import LogOpening, tell_of_end
+from eagleray.actors.storage.log_opening import LogOpening
 from eagleray.actors.storage.put_aside import PutAside
 from eagleray.broker.filesystem import FlushFailed
 from eagleray.broker.identities import TopicPartition
@@ -156,7 +156,6 @@ class LogManager(LogDirectories):
         if log.recovery.verdict is not None:
             self.cuts[log.recovery.verdict] += 1
         self.uncertain_ends += log.recovery.uncertain_from is not None
-        tell_of_end(partition, log.recovery)
         self._logs[partition] = log
         self._locks[partition] = opening.lock
         self._topic_ids[partition] = opening.surroundings.topic_id

@@ -56,6 +56,8 @@ class LogOpening:
         except BaseException:
             self.lock.release()
             raise
+        # At once: what is cut already would not be found again by another process.
+        tell_of_end(self.partition, self._log.recovery)
         return self._log
 
     def give_up(self) -> None:

@@ -304,8 +304,8 @@ class _Opening:
         valid_bytes = scan_segment(
             segment, producers, epochs, expected, report, now_ms=self._now_ms, known_bytes=bookmark.position
         )
-        if valid_bytes != segment.size_bytes:
-            # Something has to be truncated, and a bookmark alone does not justify that.
+        if valid_bytes != segment.size_bytes or expected.next_offset < self._settling.known_end():
+            # Something has to be truncated, or is gone, and a bookmark alone does not justify that.
             return False
         self.producers, self.epochs, self.report = producers, epochs, report
         high_watermark = max(self.checkpoint.high_watermark, bookmark.high_watermark)

@@ -20,7 +20,7 @@ from eagleray.broker.checked_file import FileDamaged
 from eagleray.broker.generations import SECOND_SUFFIX
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, LogConfig, LogError, PartitionLog
-from eagleray.broker.log.names import CHECKPOINT_FILE, TRANSACTION_INDEX_SUFFIX
+from eagleray.broker.log.names import CHECKPOINT_FILE, CUT_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from eagleray.broker.log.partition_metadata import decode_partition_metadata
 from eagleray.broker.messages import Message
 from eagleray.broker.metadata.directory_identity import DirectoryRefused
@@ -108,18 +108,21 @@ class SimulatedNode(Node):
 
     def _watch_openings(self) -> None:
         logs, simulated = self.replica_manager.logs, self.simulated
-        adopt = logs.adopt
+        begin_opening = logs.begin_opening
 
-        def adopted(opening: LogOpening, log: PartitionLog) -> PartitionLog:
-            known = simulated.harness.watch
-            adopt(opening, log)
-            simulated.directories.opened(opening.directory, opening.surroundings.topic_id)
-            watch = known.partitions.get(opening.partition)
-            if isinstance(watch, UnflushedWatch) and simulated.log_of(opening.partition) is log:
-                watch.opened(log)
-            return log
+        def begun(partition: TopicPartition, *args: Any, **named: Any) -> LogOpening:
+            opening = begin_opening(partition, *args, **named)
+            run = opening.run
 
-        logs.adopt = adopted  # type: ignore[method-assign]
+            def run_watched() -> PartitionLog:
+                log = run()
+                simulated.opened(partition, opening.surroundings.topic_id, log)
+                return log
+
+            opening.run = run_watched  # type: ignore[method-assign]
+            return opening
+
+        logs.begin_opening = begun  # type: ignore[method-assign]
 
     def request_failed(self, host: str, request: str, error: BaseException) -> None:
         """A real node counts such a mistake of ours and goes on; a world is there to find it."""
@@ -284,6 +287,15 @@ class SimulatedMachine:
         """See what the disk has kept of how much its node knew."""
         with contextlib.suppress(DirectoryRefused):
             self.known = read_position(self.disk, DATA, self.node_id)[0]
+
+    def opened(self, partition: TopicPartition, topic_id: bytes, log: PartitionLog) -> None:
+        """Look at a log that its node has opened, and has said of what it found."""
+        directory, watch = f"{DATA}/logs/{partition}", self.harness.watch.partitions.get(partition)
+        self.directories.opened(directory, topic_id)
+        if isinstance(watch, UnflushedWatch) and self.harness.watch.image.topic_id(partition.topic) == topic_id:
+            # An opening that died has left what it has cut, under the offset of the cut.
+            cut = f"{log.log_end_offset:020d}{CUT_SUFFIX}"
+            watch.opened(log, is_kept=any(name.startswith(cut) for name in self.disk.list_directory(directory)))
 
     def log_of(self, partition: TopicPartition) -> PartitionLog | None:
         """The log of a partition, where it is open; not that of an earlier topic of the same name."""

@@ -84,8 +84,8 @@ class UnflushedWatch(PartitionWatch):
         flushed_end = 0 if log is None else log.recovery_point
         self._flushed_end = max(self._flushed_end, flushed_end)
 
-    def opened(self, log: PartitionLog) -> None:
-        """A process has opened the log, and reported what it has lost."""
+    def opened(self, log: PartitionLog, *, is_kept: bool) -> None:
+        """A process has opened the log, and reported what it has lost, or an earlier one that died has kept it."""
         recovery, end_offset = log.recovery, log.log_end_offset
         flushed_end, self._flushed_end = self._flushed_end, -1
         if end_offset >= self.committed_end:
@@ -94,7 +94,7 @@ class UnflushedWatch(PartitionWatch):
             self._fail(f"its end at {self.committed_end} fell to {end_offset}, and no power was lost")
         if end_offset < flushed_end:
             self._fail(f"all before {flushed_end} was flushed, and the log ends at {end_offset}")
-        is_cut = recovery.verdict is not None and recovery.log_end_offset == end_offset
+        is_cut = is_kept or (recovery.verdict is not None and recovery.log_end_offset == end_offset)
         if not is_cut and recovery.uncertain_from != end_offset:
             self._fail(f"it has lost {end_offset} to {self.committed_end}, and says nothing of it: {recovery}")
         self._schedule.fired["unflushed end reported as cut" if is_cut else "unflushed end reported as uncertain"] += 1

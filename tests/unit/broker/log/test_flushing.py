@@ -144,3 +144,20 @@ def test_end_of_a_log_that_lost_no_power_is_certain(open_log: OpenLog, disk: Sim
         disk.crash_process()
     again = open_log()
     assert (again.log_end_offset, again.recovery.uncertain_from) == (1, None)
+
+
+def test_log_that_ends_at_its_bookmark_and_before_its_recovery_point_is_damaged(
+    open_log: OpenLog, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    append(log, data_batch(), data_batch())
+    log.write_bookmark()
+    size_bytes = log.active_segment.size_bytes
+    append(log, data_batch(), data_batch())
+    flush_now(log)
+    disk.crash_process()
+    file = disk.open(f"{DIRECTORY}/{0:020d}.log")
+    file.truncate(size_bytes)
+    file.close()
+    with pytest.raises(LogDamaged, match="it ends at 2, and the log went on to 4"):
+        open_log()
