@@ -22,9 +22,7 @@ ENOUGH = 6
 WHAT_HAPPENS = [
     "directory put aside",
     "disk of another cluster",
-    "drain asked for",
     "files put back by a person",
-    "move completed",
     "topic deleted",
 ]
 
