@@ -94,7 +94,8 @@ class UnflushedWatch(PartitionWatch):
             self._fail(f"its end at {self.committed_end} fell to {end_offset}, and no power was lost")
         if end_offset < flushed_end:
             self._fail(f"all before {flushed_end} was flushed, and the log ends at {end_offset}")
-        is_cut = is_kept or (recovery.verdict is not None and recovery.log_end_offset == end_offset)
+        was_cut_before = is_kept and not recovery.kept_files
+        is_cut = was_cut_before or (recovery.verdict is not None and recovery.log_end_offset == end_offset)
         if not is_cut and recovery.uncertain_from != end_offset:
             self._fail(f"it has lost {end_offset} to {self.committed_end}, and says nothing of it: {recovery}")
         self._schedule.fired["unflushed end reported as cut" if is_cut else "unflushed end reported as uncertain"] += 1
