@@ -2,13 +2,14 @@
 
 A generation has a sequence number, and is written over the older one of the two, with a checksum. So a crash leaves the
 one before, and so does a disk that changes a bit. The newest valid one counts. Where a file is there and cannot be
-read, what it has said is unknown: that is no reason to take it for one that was never written.
+read, what it has said is unknown: that is no reason to take it for one that was never written. Neither is it where
+the file is gone: a generation that is not the first has another beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 from crc32c import crc32c
@@ -19,6 +20,9 @@ SECOND_SUFFIX = ".2"
 """What the name of the file of even generations ends in. Files of earlier releases have the other name, and no number;
 the first generation takes their place.
 """
+
+FIRST_SEQUENCE: Final = 1
+"""That of the generation that is alone until the next is written."""
 
 _CHECKSUM = b"crc32c %08x\n"
 
@@ -41,7 +45,7 @@ class Generations(msgspec.Struct, Generic[Kept], frozen=True):
     """The newest that can be read."""
 
     damaged: int
-    """How many are there that cannot be read, either of which may have been newer."""
+    """How many cannot be read, or were written and are gone: either may have been newer."""
 
 
 def summed(text: bytes) -> bytes:
@@ -62,7 +66,8 @@ def read_generations(file_system: FileSystem, path: str, decode: Callable[[bytes
     found = [decode(file_system.read_bytes(each)) for each in paths]
     valid = [each for each in found if each is not None]
     newest = max(valid, key=lambda each: each.sequence, default=None)
-    return Generations(newest, len(found) - len(valid))
+    is_one_gone = len(found) == 1 and newest is not None and newest.sequence > FIRST_SEQUENCE
+    return Generations(newest, len(found) - len(valid) + is_one_gone)
 
 
 def write_generation(file_system: FileSystem, path: str, sequence: int, data: bytes) -> None:

@@ -65,6 +65,7 @@ class NodeStatus:
             "disk": self._node.disk_guard.describe(),
             "clock": self._node.clock.describe(),
             "cuts": self._cuts(),
+            "uncertain_ends": replicas.logs.uncertain_ends,
             "damaged": {str(partition): reason for partition, reason in self._damaged().items()},
             "stray_logs": sorted({*self._stray_logs.strays, *map(str, replicas.failures.strays)}),
             "held_back": list(self._stray_logs.held_back),

@@ -52,6 +52,9 @@ _SNAPSHOT_INTERVAL: Final = 2000
 """How many records may follow an image before the next is written and what was before it is deleted."""
 
 
+SNAPSHOT_RETRY_MS: Final = 5_000
+"""After how long the image is written again that a disk has refused: it is large, and nothing waits for it."""
+
 _Nodes = TypeVar("_Nodes")
 
 
@@ -94,6 +97,8 @@ class ControllerRole(Role):
         """Where appends of the state machine end in the log, and their positions."""
         self._snapshot_offset = 0
         self._image_offset: int | None = None
+        self._no_snapshot_until_ms = AT_ONCE_MS
+        """When the image is written again that the disk has refused, by the steady clock."""
         self._is_resumed = False
         self._has_stopped = False
         """Whether the nodes know what this log has lost, so that this node is the controller no more."""
@@ -271,7 +276,8 @@ class ControllerRole(Role):
             try:
                 self._quorum.propose([log_records.encode_image(self._state_machine.latest_image)])
             except LogWriteFailed as error:
-                _log.warning("%s", error)
+                _log.warning("the image of the metadata is written again in a while: %s", error)
+                self._no_snapshot_until_ms = self.context.steady_ms() + SNAPSHOT_RETRY_MS
                 return
             self._image_offset = offset
         if self._image_offset is not None and self._quorum.committed_offset > self._image_offset:
@@ -287,7 +293,10 @@ class ControllerRole(Role):
         return self._quorum.committed_offset > self._image_offset
 
     def _is_image_due(self) -> bool:
-        """Whether enough has come since the last one."""
+        """Whether enough has come since the last one, and the disk has not just refused it."""
+        return self.context.steady_ms() >= self._no_snapshot_until_ms and self._is_log_long()
+
+    def _is_log_long(self) -> bool:
         return self._quorum.end_offset - self._snapshot_offset >= _SNAPSHOT_INTERVAL
 
     def _scrub(self) -> None:
@@ -323,6 +332,8 @@ class ControllerRole(Role):
             return due_ms
         if not self._is_resumed or self._has_to_snapshot():
             return AT_ONCE_MS
+        if self._image_offset is None and self._is_log_long():
+            due_ms = min(due_ms, self._no_snapshot_until_ms)
         return min(due_ms, self._state_machine.next_due_ms)
 
     def on_due(self) -> None:

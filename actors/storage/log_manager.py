@@ -13,7 +13,7 @@ import msgspec
 from eagleray.actors.storage.background_flushes import Flushing
 from eagleray.actors.storage.disk import Disk, LocalDisk, Lock
 from eagleray.actors.storage.log_directories import LogDirectories
-from eagleray.actors.storage.log_opening import LogOpening, tell_of_cut
+from eagleray.actors.storage.log_opening import LogOpening
 from eagleray.actors.storage.put_aside import PutAside
 from eagleray.broker.filesystem import FlushFailed
 from eagleray.broker.identities import TopicPartition
@@ -89,6 +89,8 @@ class LogManager(LogDirectories):
         self._scrubs: Deadlines[TopicPartition] = Deadlines(on_due)
         self.cuts: Counter[Verdict] = Counter()
         """How many openings have cut off the end of a log, and why."""
+        self.uncertain_ends = 0
+        """How many openings have found a sole replica that may have lost its unflushed end, without a trace."""
         self.put_aside = PutAside(self._disk, data_dir)
         self._doubt_ms = 0
 
@@ -156,7 +158,7 @@ class LogManager(LogDirectories):
         partition = opening.partition
         if log.recovery.verdict is not None:
             self.cuts[log.recovery.verdict] += 1
-            tell_of_cut(partition, log.recovery)
+        self.uncertain_ends += log.recovery.uncertain_from is not None
         self._logs[partition] = log
         self._locks[partition] = opening.lock
         self._topic_ids[partition] = opening.surroundings.topic_id

@@ -56,6 +56,8 @@ class LogOpening:
         except BaseException:
             self.lock.release()
             raise
+        # At once: what is cut already would not be found again by another process.
+        tell_of_end(self.partition, self._log.recovery)
         return self._log
 
     def give_up(self) -> None:
@@ -67,6 +69,19 @@ class LogOpening:
             _log.warning("%s", error)
         finally:
             self.lock.release()
+
+
+def tell_of_end(partition: TopicPartition, recovery: Recovery) -> None:
+    """Say what an opening has found at the end of a log, if there is something to say."""
+    if recovery.verdict is not None:
+        tell_of_cut(partition, recovery)
+    if recovery.uncertain_from is not None:
+        _log.warning(
+            "%s was not closed before the machine booted, and no other replica has it: it ends at offset %s, and what "
+            "was acknowledged behind that since its last flush (`flush.ms`) is lost, if there was any",
+            partition,
+            recovery.uncertain_from,
+        )
 
 
 def tell_of_cut(partition: TopicPartition, recovery: Recovery) -> None:

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
+import msgspec
+
 from eagleray.actors.common.controller_channel import ControllerChannel
 from eagleray.actors.storage.leading_role import LeadingRole
 from eagleray.actors.storage.replication_batcher import ReplicationBatcher
@@ -34,6 +36,7 @@ class PartitionEffects:
         controller: ControllerChannel,
         *,
         steady_ms: Callable[[], int],
+        topic_id_of: Callable[[TopicPartition], bytes],
         failed: Callable[[TopicPartition], None],
         damaged: Callable[[TopicPartition, LogDamaged], None],
     ) -> None:
@@ -41,6 +44,7 @@ class PartitionEffects:
         self._batcher = batcher
         self._controller = controller
         self._steady_ms = steady_ms
+        self._topic_id_of = topic_id_of
         self._failed = failed
         self._damaged = damaged
         self._roles: dict[str, LeadingRole] = {}
@@ -119,7 +123,8 @@ class PartitionEffects:
         """Push to followers, propose to the controller, and give back to roles what they have let wait."""
         for effect in effects:
             if type(effect) is SendPush:
-                self._batcher.push(effect.node_id, effect.push)
+                topic_id = self._topic_id_of(effect.push.partition)
+                self._batcher.push(effect.node_id, msgspec.structs.replace(effect.push, topic_id=topic_id))
             elif type(effect) is ProposeIsr:
                 self._propose(effect)
             elif type(effect) is PartitionFailed:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from typing import Final
 
 from eagleray.actors.storage.disk import Disk
+from eagleray.actors.storage.log_directories import METADATA_FILE
 from eagleray.broker.identities import TopicPartition
+from eagleray.broker.log.partition_metadata import decode_partition_metadata
 from eagleray.broker.metadata.topics import PartitionImage
 
 _log = logging.getLogger(__name__)
@@ -56,6 +58,18 @@ class PutAside:
             state = kept.get(partition)
             if state is not None and partition in opened and node_id in state.isr:
                 self.purge(partition)
+
+    def purge_deleted(self, deleted: Container[bytes]) -> None:
+        """Remove what was put aside of topics that were deleted while their logs were not open here."""
+        for partition, names in [*self._names.items()]:
+            if all(self._topic_id_in(name) in deleted for name in names):
+                self.purge(partition)
+
+    def _topic_id_in(self, name: str) -> bytes | None:
+        try:
+            return decode_partition_metadata(self._disk.read_bytes(f"{self._folder}/{name}/{METADATA_FILE}"))
+        except OSError:
+            return None
 
     def _find(self) -> dict[TopicPartition, list[str]]:
         found: dict[TopicPartition, list[str]] = {}

@@ -68,6 +68,7 @@ class ReplicaManager:
             self._batcher,
             context.controller,
             steady_ms=context.steady_ms,
+            topic_id_of=self.logs.topic_id_of,
             failed=self.failed,
             damaged=self.damaged,
         )
@@ -133,6 +134,7 @@ class ReplicaManager:
             if partition not in missing and (not same_nodes or previous.find(partition) != state):
                 self._learn(partition, state)
         self.logs.put_aside.purge_in_sync(kept, self._context.spec.node_id, self._replicas)
+        self.logs.put_aside.purge_deleted(image.deleted_topics)
         self.lease.knows(image.version)
         self._take_pushes(self.chores.take_early())
 
@@ -269,6 +271,9 @@ class ReplicaManager:
                 self.chores.keep_early(push, until_ms)
 
     def _take_push(self, push: Push, now_ms: int) -> PushAnswered | None:
+        if push.topic_id not in (b"", self._context.image.topic_id(push.partition.topic)):
+            # Its leader has not heard that the topic was deleted, or this node has not.
+            return None
         replica = self._replicas.get(push.partition)
         if replica is None:
             state = self._context.image.find(push.partition)

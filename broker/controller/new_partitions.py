@@ -110,7 +110,8 @@ class NewPartitions:
             self._placement.put(assignments)
         else:
             placed = self._placement.place(ProcessRole.LEADER, len(numbers), replication_factor)
-        return tuple(first_kept_by(replicas, self._image.nodes) for replicas in placed)
+        image = self._image
+        return tuple(first_kept_by(replicas, image.nodes, image.first_leader_epoch) for replicas in placed)
 
     def decide(self, answer: TopicsAnswered, changes: Sequence[Change]) -> Decision:
         """Decide for changes that these partitions are part of: their own nodes are planned first, then started."""

@@ -21,7 +21,7 @@ def role_for(topic: str) -> ProcessRole:
     return _ROLES.get(topic, ProcessRole.LEADER)
 
 
-def first_kept_by(replicas: tuple[int, ...], registered: Container[int]) -> PartitionImage:
+def first_kept_by(replicas: tuple[int, ...], registered: Container[int], leader_epoch: int) -> PartitionImage:
     """Return a new partition, which the first of its replicas that is there leads.
 
     As long as it is empty, all that are there are in sync, and the others will have to catch up: no client would ever
@@ -29,7 +29,7 @@ def first_kept_by(replicas: tuple[int, ...], registered: Container[int]) -> Part
     expected.
     """
     isr = tuple(node_id for node_id in replicas if node_id in registered) or replicas
-    return PartitionImage(isr[0], 0, replicas, isr)
+    return PartitionImage(isr[0], leader_epoch, replicas, isr)
 
 
 def problem_with_replicas(replicas: Sequence[int], image: MetadataImage, role: ProcessRole) -> Refusal | None:

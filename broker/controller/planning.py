@@ -166,6 +166,6 @@ def _create_internal_topics(
         if name not in image.topics and factor:
             # What is planned is expected to come, as soon as it is started.
             placed = placement.place(role, count, factor)
-            partitions = tuple(first_kept_by(replicas, image.plan) for replicas in placed)
+            partitions = tuple(first_kept_by(replicas, image.plan, image.first_leader_epoch) for replicas in placed)
             configs = _INTERNAL_CONFIGS | {"segment.bytes": str(segment_bytes)}
             yield TopicCreated(name, new_id(), with_min_isr(configs, min_isr, factor), partitions)

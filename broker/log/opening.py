@@ -146,6 +146,8 @@ class _Opening:
             stop = self._scan_from(first)
             if stop is not None:
                 self._settle(stop, is_trusted=False)
+            elif self._settling.may_have_lost_end:
+                self.report.uncertain_from = self.report.log_end_offset
             remove_bookmark(self._file_system, self._directory)
             self._write_scanned_indexes(first)
             # The last process may have died while it truncated the file, which removes the bookmark first. What was
@@ -302,8 +304,8 @@ class _Opening:
         valid_bytes = scan_segment(
             segment, producers, epochs, expected, report, now_ms=self._now_ms, known_bytes=bookmark.position
         )
-        if valid_bytes != segment.size_bytes:
-            # Something has to be truncated, and a bookmark alone does not justify that.
+        if valid_bytes != segment.size_bytes or expected.next_offset < self._settling.known_end():
+            # Something has to be truncated, or is gone, and a bookmark alone does not justify that.
             return False
         self.producers, self.epochs, self.report = producers, epochs, report
         high_watermark = max(self.checkpoint.high_watermark, bookmark.high_watermark)

@@ -51,6 +51,10 @@ class Recovery(msgspec.Struct, kw_only=True):
     verdict: Verdict | None = None
     """Why the log may be used although it was not valid up to where it should be; None where it was."""
 
+    uncertain_from: int | None = None
+    """The end of a sole replica that was not closed before its machine booted: what was acknowledged behind it, and not
+    flushed yet, has left no trace. None where that cannot be, or where the log was cut, which says so itself."""
+
     is_loss_accepted: bool = False
     """Whether a person has accepted the loss of what was cut off."""
 

@@ -79,6 +79,15 @@ class Settling:
         self.is_same_boot = bool(boot_id) and checkpoint.boot_id == boot_id
         """Whether the machine has not booted since the log was last open, so that its page cache has every byte."""
 
+    @property
+    def may_have_lost_end(self) -> bool:
+        """Whether an end that was acknowledged may have gone with the power, which no other replica has.
+
+        Where nothing is left of it there is nothing to cut, and nothing that says how far the log went.
+        """
+        was_open = bool(self.checkpoint.boot_id) and not self.checkpoint.survives_loss_of_power
+        return was_open and not self.is_same_boot and not self._surroundings.others_in_sync
+
     def bookmark(self) -> Bookmark | None:
         """The bookmark, where it was written in this boot."""
         bookmark = read_bookmark(self._file_system, self._directory)

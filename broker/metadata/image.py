@@ -70,6 +70,11 @@ class MetadataImage(Message, frozen=True, tag="MetadataImage", gc=True, dict=Tru
     credentials: dict[str, dict[int, ScramCredential]] = msgspec.field(default_factory=dict)
     """The SCRAM credentials of users by name and by the number of the mechanism; nodes alone have them."""
 
+    first_leader_epoch: int = 0
+    """At which leader epoch new partitions begin: above that of every partition that was deleted. So what is still said
+    about a deleted topic is fenced by another of its name.
+    """
+
     @property
     def term(self) -> int:
         """The term of the controller that made the last change."""
@@ -177,6 +182,7 @@ class _Draft:
         self._deleted_topics = image.deleted_topics
         self._terms = image.terms
         self._credentials = image.credentials
+        self._first_leader_epoch = image.first_leader_epoch
 
     def apply(self, change: Change) -> None:
         _APPLY[type(change)](self, change)
@@ -196,6 +202,7 @@ class _Draft:
             self._deleted_topics,
             self._terms,
             self._credentials,
+            self._first_leader_epoch,
         )
 
     def create_cluster(self, change: ClusterCreated) -> None:
@@ -222,7 +229,8 @@ class _Draft:
         self._topics[change.name] = TopicImage(change.name, change.topic_id, change.configs, change.partitions)
 
     def delete_topic(self, change: TopicDeleted) -> None:
-        del self._topics[change.name]
+        epochs = (partition.leader_epoch + 1 for partition in self._topics.pop(change.name).partitions)
+        self._first_leader_epoch = max([self._first_leader_epoch, *epochs])
         self._deleted_topics = self._deleted_topics | {change.topic_id: change.deleted_ms}
 
     def forget_deleted(self, change: DeletedTopicsForgotten) -> None:

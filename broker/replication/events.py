@@ -51,6 +51,11 @@ class Push(Message, frozen=True, tag="Push"):
     producers: bytes = b""
     """For a follower that begins anew: a snapshot of the producers before `base_offset`, whose records it lacks."""
 
+    topic_id: bytes = b""
+    """Which topic of this name is meant: the leader, or the follower, may not have heard yet that one was deleted.
+    Empty where there is no other.
+    """
+
 
 class SendPush(Message, frozen=True, tag=True):
     """Send a push to a follower's node."""

@@ -12,7 +12,7 @@ from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log.torn_or_rotten import Verdict
 from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.nodes import NO_NODE, ProcessRole
-from eagleray.broker.metadata.topics import PartitionImage
+from eagleray.broker.metadata.topics import CLUSTER_METADATA, PartitionImage
 from eagleray.broker.transactions.descriptions import TransactionDescription
 from eagleray.cli.ending import ways_to_end
 from eagleray.cli.output import ago, counted, duration
@@ -26,6 +26,10 @@ CLOCK_SLACK_MS: Final = 2_000
 
 _CUTS_WITHOUT_LOSS: Final = frozenset({str(Verdict.CUT)})
 _LISTED: Final = 5
+_METADATA_HELP: Final = (
+    "the node does not start again with it: before that, stop the cluster and have `eagleray storage restore-metadata` "
+    "make it again from what the nodes have kept; three controllers would have repaired it from each other"
+)
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -156,7 +160,9 @@ def _logs(state: ClusterState) -> Iterator[Trouble]:
             yield Trouble(
                 what=f"{partition} on node {node_id}{where} is damaged and still served, because nothing else has it: "
                 f"{reason}",
-                help="make another replica of it in sync, or copy what can be read of it to another topic",
+                help=_METADATA_HELP
+                if partition == str(TopicPartition(CLUSTER_METADATA, 0))
+                else "make another replica of it in sync, or copy what can be read of it to another topic",
             )
         if node.get("held_back"):
             yield Trouble(
@@ -182,6 +188,13 @@ def _logs(state: ClusterState) -> Iterator[Trouble]:
                 f"acknowledged ({counts})",
                 help=f"`eagleray logs {node_id}` on its machine names partitions and offsets; the bytes are kept in "
                 "files that end in .cut, which `eagleray storage dump` shows",
+            )
+        if node.get("uncertain_ends"):
+            yield Trouble(
+                what=f"node {node_id}{where} may have lost, with the power of its machine, what was acknowledged since "
+                f"the last flush of {node['uncertain_ends']} logs that no other replica has",
+                help=f"`eagleray logs {node_id}` on its machine names them, and where they end; more replicas, or "
+                "flush=commit on their topics, lose nothing",
             )
 
 

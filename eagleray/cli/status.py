@@ -61,6 +61,7 @@ _SHOWN = (
     "clock",
     "offline",
     "cuts",
+    "uncertain_ends",
     "damaged",
     "stray_logs",
     "held_back",
@@ -115,6 +116,11 @@ def _print(found: dict[str, Any]) -> None:
             note(f"offline: {partition} on node {node['node_id']}: {reason}")
         for partition, reason in (node["damaged"] or {}).items():
             note(f"damaged, and still served: {partition} on node {node['node_id']}: {reason}")
+        if node["uncertain_ends"]:
+            note(
+                f"node {node['node_id']} may have lost the unflushed ends of {node['uncertain_ends']} logs with the "
+                "power of its machine; its log names them"
+            )
         if node["held_back"]:
             names = ", ".join(node["held_back"])
             note(f"kept until a person accepts that they go (its log says how): {names} on node {node['node_id']}")

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from eagleray.actors.storage.disk import LocalDisk
 from eagleray.broker.filesystem import LocalFileSystem
 from eagleray.broker.identities import LAST_EPOCH
 from eagleray.broker.log import names
-from eagleray.broker.log.config import LogConfig, TimestampType
+from eagleray.broker.log.config import Flush, LogConfig, TimestampType
 from eagleray.broker.log.partition_log import PartitionLog
 from eagleray.broker.log.producer_snapshot import decode_snapshot
 from eagleray.broker.log.segment import Segment
@@ -15,6 +16,9 @@ from eagleray.protocol.records import CompressionType, RecordBatch, split_batche
 from tests.compat.kafka_tools.dump_log import Decoder, KafkaTools
 from tests.compat.kafka_tools.dump_output import AbortedTransaction, Batch, Dump, FileDump
 from tests.crash import writer
+from tests.crash.housekeeper import ORDERS, PRICES, open_logs
+from tests.crash.kept_records import Told
+from tests.crash.test_kill_housekeeper import run_and_kill
 from tests.crash.test_kill_writer import Witness
 from tests.support import log_driver as steps
 from tests.support.batches import data_batch
@@ -74,6 +78,26 @@ def test_recovered_files_of_a_killed_writer_are_read_without_problem(kafka_tools
     PartitionLog.open(LocalFileSystem(), str(directory), writer.CONFIG, now_ms=NOW_MS).close()
     assert (directory / names.BOOKMARK_FILE).exists()
     compare(kafka_tools, directory, writer.CONFIG)
+
+
+def test_files_of_a_killed_process_that_flushed_and_compacted_are_read_without_problem(
+    kafka_tools: KafkaTools, tmp_path: Path
+):
+    """What kills have left, and what the next opening makes of it; compaction leaves gaps, which Kafka allows."""
+    told = Told()
+    for seed in (201, 202, 203, 204):
+        run_and_kill(tmp_path, seed, told)
+    folders = [tmp_path / "logs" / str(partition) for partition in (ORDERS, PRICES)]
+    manager, _ = open_logs(str(tmp_path), LocalDisk(), Flush.OS)
+    manager.close_all()
+    files = [file for folder in folders for file in files_of(folder)]
+    dump = kafka_tools.dump(*files, decoder=Decoder.TEXT, allow_gaps=True)
+    assert dump.problems == ()
+    values = [int(each.payload.split()[0]) for batch in batches_in(dump) for each in batch.records]
+    assert {number for number in told.numbers(ORDERS) if number in told.offsets} <= {*values}
+    assert len(values) == len({*values})
+    indexes = [file for file in files if file.suffix in (".index", ".timeindex")]
+    assert kafka_tools.dump(*indexes, check_index_sanity=True, allow_gaps=True).problems == ()
 
 
 def test_files_in_the_page_cache_are_read_without_problem(kafka_tools: KafkaTools, directory: Path):

@@ -66,7 +66,8 @@ METADATA_LOG = {
         f"version?: int, cluster_id?: str, nodes?: {{int: {NODE}}}, topics?: {{str: ({TOPIC})}}, "
         f"plan?: {{int: {PLANNED}}}, next_node_id?: int, incarnations?: {{int: int}}, next_producer_id?: int, "
         "draining?: [int], deleted_topics?: {bytes: int}, terms?: [(term: int, version: int)], "
-        f"credentials?: {{str: {{int: {CREDENTIAL}}}}}"
+        f"credentials?: {{str: {{int: {CREDENTIAL}}}}}, "
+        "first_leader_epoch?: int"
     ),
 }
 

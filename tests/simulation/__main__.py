@@ -7,7 +7,8 @@ some of them late, and `--world tags` one that dies and begins its tags again, w
 version-1` has producers of transaction version 1 besides, whose bytes reach the real Kafka server by connections that
 are late. `--world disks` has disks that give back files rotten, lost, cut short, swapped or as they were earlier,
 `--world alone` one machine with such a disk and no others, and `--world metadata` voters that lose their logs.
-`--world clocks` has wall clocks that jump by hours and weeks apart from the steady ones.
+`--world clocks` has wall clocks that jump by hours and weeks apart from the steady ones. In `--world topics`
+topics come and go and machines are drained, and so in `disks` and `alone`.
 `--world quorum` runs the quorum that keeps the metadata alone: it knows less, is faster, and goes deeper.
 """
 
@@ -33,6 +34,7 @@ from tests.simulation.cluster.harness import (
     simulate_pools,
     simulate_prepared,
     simulate_tags,
+    simulate_topics,
     simulate_version_1,
 )
 from tests.simulation.quorum.quorum_harness import simulate_quorum
@@ -49,6 +51,7 @@ WORLDS: dict[str, Callable[[int], Counter[str]]] = {
     "prepared": simulate_prepared,
     "quorum": simulate_quorum,
     "tags": simulate_tags,
+    "topics": simulate_topics,
     "version-1": simulate_version_1,
 }
 

@@ -14,14 +14,19 @@ SLIPS = (AttributeError, NameError, TypeError)
 
 def is_broken(simulate: Callable[[], object]) -> bool:
     """Run a world; say whether it did what it must never do."""
+    return caught_by(simulate) is not None
+
+
+def caught_by(simulate: Callable[[], object]) -> str | None:
+    """Run a world; return what it did that it must never do, or None."""
     try:
         simulate()
     except Violation as violation:
         if not isinstance(violation.__cause__, SLIPS):
-            return True
+            return str(violation)
         if _is_of_a_test(violation.__cause__):
             raise violation.__cause__ from None
-    return False
+    return None
 
 
 def is_caught(mutation: Callable[[], AbstractContextManager[Any]], simulate: Callable[[int], Any], seed: int) -> bool:

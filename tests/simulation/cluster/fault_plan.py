@@ -24,6 +24,12 @@ ALONE_KINDS = (
 _BOOTS = ("lose power", "replace machine", "lie")
 """By what a machine boots. So it does where all stop, if everything is flushed before it is acknowledged."""
 
+DAMAGES = ("damage files",) * 2
+MOVES = ("move", "drain")
+"""What replicas move by: in worlds of their own, because a replica that moves away and back before its node has heard
+of it begins anew while it counts as in sync.
+"""
+
 
 class FaultPlan(msgspec.Struct, frozen=True):
     """Which faults a seed has, and how often one strikes. A world with few of them goes deeper into each."""
@@ -80,9 +86,13 @@ class FaultPlan(msgspec.Struct, frozen=True):
             return self
         return replace(self, kinds=kinds, interval_ms=200, replication_factor=3, least_in_sync=2)
 
-    def damaging(self, faults: tuple[str, ...]) -> "FaultPlan":
+    def moving(self, faults: tuple[str, ...]) -> "FaultPlan":
+        """The same with replicas that move all the time, and a machine more than a partition has replicas."""
+        return replace(self, kinds=(*self.kinds[:4], *faults), nodes=4)
+
+    def damaging(self) -> "FaultPlan":
         """The same with disks that damage files all the time, so others have what one machine loses."""
-        kinds = (*self.kinds[:1], *faults, *faults)
+        kinds = (*(each for each in self.kinds[:1] if each not in MOVES), *DAMAGES, "swap in foreign disk")
         return replace(
             self,
             kinds=kinds,
@@ -101,7 +111,7 @@ class FaultPlan(msgspec.Struct, frozen=True):
         kinds = (*(each for each in self.kinds if each not in _BOOTS), *faults, *faults)
         return replace(self, kinds=kinds, is_skewed=False, flush=Flush.OS, transaction_timeout_ms=timeout_ms)
 
-    def alone(self, faults: tuple[str, ...]) -> "FaultPlan":
+    def alone(self) -> "FaultPlan":
         """One machine, one voter, one replica: what its disk changes comes back only by a person.
 
         Everything is flushed before it is acknowledged, so that a loss of power takes none of it.
@@ -109,7 +119,7 @@ class FaultPlan(msgspec.Struct, frozen=True):
         kinds = tuple(each for each in self.kinds if each in ALONE_KINDS)
         return replace(
             self,
-            kinds=(*kinds, *ALONE_KINDS[:2], *faults, *faults),
+            kinds=(*kinds, *ALONE_KINDS[:2], *DAMAGES, "roll back metadata"),
             interval_ms=200,
             nodes=1,
             replication_factor=1,

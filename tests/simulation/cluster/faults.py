@@ -3,6 +3,7 @@
 import errno
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from eagleray.actors.roles.metadata_quorum import METADATA_PARTITION
@@ -57,13 +58,20 @@ class Faults:
         self.is_over = False
 
     def begin(self) -> None:
+        if DISK_FAULTS.keys() & {*self._fault_plan.kinds}:
+            for machine in self._harness.machines.values():
+                machine.backups.take()
+        self._strike_later()
+
+    def _strike_later(self) -> None:
         self._schedule.after(self._chance.randint(10, 2 * self._fault_plan.interval_ms), self._strike)
 
     def _strike(self) -> None:
         if not self.is_over:
             self._look_at_clocks()
-            (FAULTS | METADATA_FAULTS | DISK_FAULTS | CLOCK_FAULTS)[self._chance.choice(self._fault_plan.kinds)](self)
-            self.begin()
+            faults = FAULTS | METADATA_FAULTS | DISK_FAULTS | CLOCK_FAULTS | TOPIC_FAULTS
+            faults[self._chance.choice(self._fault_plan.kinds)](self)
+            self._strike_later()
 
     def _look_at_clocks(self) -> None:
         for machine in self._harness.machines.values():
@@ -313,12 +321,18 @@ class Faults:
         may_lose = not machine.is_unsound if is_alone else self._can_lose_one(machine)
         if not machine.is_up or machine.has_strays or not may_lose:
             return
+        if is_alone and self._schedule.happens(0.5):
+            # It boots with the damage. All that it acknowledges is flushed, or said to be lost.
+            self._struck("loss of power", machine)
+            machine.lose_power()
+            self._schedule.after(PERSON_COMES_MS, machine.start)
         damages = self._plan_damages(machine)
         if not damages:
             return
         for damage in damages:
             self._struck(cell_name(damage.kind, damage.way), machine)
-        machine.crash()
+        if machine.is_up:
+            machine.crash()
         machine.disk.heal()
         for damage in damages:
             machine.strike(damage)
@@ -346,6 +360,32 @@ class Faults:
                 break
         return damages
 
+    def swap_in_foreign_disk(self) -> None:
+        """A machine comes back with the disk of another cluster, which its node has to refuse."""
+        machine = self._pick()
+        if not machine.is_up or machine.has_strays or not self._can_lose_one(machine):
+            return
+        if not self._all_voters_are_whole() or not machine.backups.take():
+            return
+        self._struck("disk of another cluster", machine)
+        machine.crash()
+        machine.disk.heal()
+        machine.backups.use_foreign_disk()
+        self._schedule.after(5, machine.start)
+        self._schedule.after(PERSON_COMES_MS, machine.put_back)
+
+    def roll_back_metadata(self) -> None:
+        """The only voter comes back with an old metadata log, which its own node contradicts."""
+        machine = self._pick()
+        if not machine.is_up or machine.has_strays or machine.is_unsound or not machine.backups.take():
+            return
+        self._struck("metadata log of a backup", machine)
+        machine.crash()
+        machine.disk.heal()
+        machine.backups.roll_back_metadata()
+        self._schedule.after(5, machine.start)
+        self._schedule.after(PERSON_COMES_MS, machine.put_back_alone)
+
     # What people do
 
     def delete_records(self) -> None:
@@ -363,6 +403,14 @@ class Faults:
     def elect_preferred(self) -> None:
         self._schedule.fired["preferred leaders asked for"] += 1
         self._harness.operator.elect_preferred()
+
+    def drain(self) -> None:
+        """A machine is to have no replicas any more, and after a while it may have some again."""
+        machine = self._pick()
+        self._schedule.fired["drain asked for"] += 1
+        self._harness.operator.drain(machine.node_id)
+        undo = partial(self._harness.operator.drain, machine.node_id, undo=True)
+        self._schedule.after(self._chance.choice([300, 1500, 3000]), undo)
 
     def move(self) -> None:
         partition = self._chance.choice(list(self._harness.watch.partitions))
@@ -401,5 +449,12 @@ METADATA_FAULTS: dict[str, Callable[[Faults], None]] = {
 }
 """In worlds of their own, so that what the seeds of the others have found stays there."""
 
-DISK_FAULTS: dict[str, Callable[[Faults], None]] = {"damage files": Faults.damage_files}
+DISK_FAULTS: dict[str, Callable[[Faults], None]] = {
+    "damage files": Faults.damage_files,
+    "swap in foreign disk": Faults.swap_in_foreign_disk,
+    "roll back metadata": Faults.roll_back_metadata,
+}
 """In worlds of their own, too."""
+
+TOPIC_FAULTS: dict[str, Callable[[Faults], None]] = {"move": Faults.move, "drain": Faults.drain}
+"""Besides topics that come and go, in worlds that have these."""

@@ -6,13 +6,21 @@ from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from eagleray.broker.generations import SECOND_SUFFIX
+from eagleray.broker.log.checkpoint import Checkpoint
+from eagleray.broker.log.names import BOOKMARK_FILE, CHECKPOINT_FILE
 from eagleray.protocol.records import scan_batches
-from tests.simulation.cluster.file_kinds import HELD, FileKind, Way
+from tests.simulation.cluster.file_kinds import EPOCH_OF_BATCH, HELD, NOTED_END, OPEN_SEGMENT, FileKind, Way
 from tests.simulation.cluster.ports import CRC_POSITION
 from tests.simulation.schedule import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.machine import SimulatedMachine
+
+EPOCH_POSITION = 12
+"""Where a batch says of which leader epoch it is."""
+
+HIGH_BIT = 0x40
 
 Contents = Mapping[str, bytes | None]
 """By path: what a disk gives back; None for a file that is not there."""
@@ -77,7 +85,7 @@ def plan_damage(
 
 def _paths(kind: FileKind, tree: Mapping[str, bytes]) -> list[str]:
     kept = [path for path in tree if "-delete/" not in path and "/damaged/" not in path and tree[path]]
-    if kind.name == "open segment":
+    if kind.name in (OPEN_SEGMENT, EPOCH_OF_BATCH, NOTED_END):
         last = {posixpath.dirname(path): path for path in kept if kind.matches(path)}
         return [path for path in last.values() if len(scan_batches(tree[path]).batches) > 1]
     if kind.name != "closed segment":
@@ -103,8 +111,12 @@ def _after(
     match way:
         case Way.LOSS:
             return dict.fromkeys(paths)
+        case Way.ROT if kind.name == EPOCH_OF_BATCH:
+            return _with_rotten_epoch(paths[0], tree, chance)
+        case Way.CUT if kind.name == NOTED_END:
+            return _without_noted_end(paths[0], tree, chance)
         case Way.ROT:
-            return {path: _rotten(tree[path], chance, is_log=kind.name == "open segment") for path in paths}
+            return {path: _rotten(tree[path], chance, is_log=kind.name == OPEN_SEGMENT) for path in paths}
         case Way.CUT:
             return {path: tree[path][: chance.randrange(len(tree[path]))] for path in paths}
         case Way.SWAP:
@@ -124,6 +136,35 @@ def _rotten(content: bytes, chance: Random, *, is_log: bool) -> bytes:
     flipped = bytearray(content)
     flipped[chance.randrange(start, end)] ^= 1 << chance.randrange(8)
     return bytes(flipped)
+
+
+def _with_rotten_epoch(path: str, tree: Mapping[str, bytes], chance: Random) -> Contents:
+    """Have a batch say that it is of an epoch that has never been. Even the last does not pass for torn then."""
+    batch = chance.choice(scan_batches(tree[path]).batches)
+    content = bytearray(tree[path])
+    content[tree[path].index(bytes(batch.view)) + EPOCH_POSITION] ^= HIGH_BIT
+    bookmark = f"{posixpath.dirname(path)}/{BOOKMARK_FILE}"
+    return {path: bytes(content)} | ({bookmark: None} if bookmark in tree else {})
+
+
+def _without_noted_end(path: str, tree: Mapping[str, bytes], chance: Random) -> Contents | None:
+    """Have the last batches gone, as if they had never been written, and one before the end that is noted with them."""
+    batches = scan_batches(tree[path]).batches
+    noted_end = _noted_end(posixpath.dirname(path), tree)
+    noted = [number for number, batch in enumerate(batches) if batch.header.base_offset < noted_end]
+    if not noted:
+        return None
+    kept = batches[: chance.choice(noted)]
+    return {path: b"".join(bytes(batch.view) for batch in kept)}
+
+
+def _noted_end(folder: str, tree: Mapping[str, bytes]) -> int:
+    """How far a log went by what lies beside it, and is read by the next process of the same boot."""
+    checkpoints = [
+        Checkpoint.decode(tree.get(f"{folder}/{CHECKPOINT_FILE}{each}", b"")) for each in ("", SECOND_SUFFIX)
+    ]
+    newest = max((each for each in checkpoints if each is not None), key=lambda each: each.sequence, default=None)
+    return 0 if newest is None else max(newest.recovery_point, newest.high_watermark)
 
 
 def _swapped(
@@ -185,9 +226,14 @@ def put_back(machine: "SimulatedMachine") -> None:
     if held is None:
         return
     for folder, files in held.folders.items():
+        if machine.directories.was_deleted(folder):
+            continue
         if folder != "/data/nodes" and _files_in(machine, folder) != files:
             raise Violation(f"node {machine.node_id} has touched {folder}, which it cannot know")
     for path, content in held.before.items():
+        if not machine.disk.exists(posixpath.dirname(path)):
+            # Its topic was deleted meanwhile.
+            continue
         if machine.disk.tree().get(path) != held.folders[posixpath.dirname(path)].get(path):
             raise Violation(f"node {machine.node_id} has changed {path}, which it cannot know")
         machine.disk.put(path, content)
@@ -200,6 +246,9 @@ def put_back_alone(machine: "SimulatedMachine") -> None:
     held, machine.held = machine.held, None
     tree = machine.disk.tree()
     for path, content in held.before.items() if held is not None else ():
+        if not machine.disk.exists(posixpath.dirname(path)):
+            # Its topic was deleted meanwhile.
+            continue
         now, damaged = tree.get(path), held.folders[posixpath.dirname(path)].get(path)
         if machine.is_refused or now == damaged:
             machine.disk.put(path, content)

@@ -30,6 +30,11 @@ HELD = "held"
 """The node changes nothing, and serves what does not need the file, until a person has put it back. Where the disk has
 struck the copy that does not count, the node may go on by itself."""
 
+OPEN_SEGMENT = "open segment"
+EPOCH_OF_BATCH = "leader epoch of a batch"
+NOTED_END = "noted end of an open segment"
+"""A segment that ends before an offset up to which a file beside it says that the log went."""
+
 _PARTITION = rf"^/data/logs/(?!{METADATA_PARTITION}/)[^/]+-\d+/"
 _METADATA = rf"^/data/logs/{METADATA_PARTITION}/"
 _NODE = r"^/data/nodes/\d+"
@@ -121,7 +126,10 @@ FILE_KINDS = (
     # and in a log that is compacted a gap is none.
     FileKind("closed segment", r"^/data/logs/[^_][^/]*-\d+/\d{20}\.log", _all(SERVED, Way.ROT, Way.OLD)),
     # Not its last batch, which may pass for a torn write; where it ends earlier is not always known in the same boot.
-    FileKind("open segment", _PARTITION + r"\d{20}\.log", {Way.ROT: SERVED}),
+    FileKind(OPEN_SEGMENT, _PARTITION + r"\d{20}\.log", {Way.ROT: SERVED}),
+    # No checksum covers it. What is below a bookmark is not read again, so that goes, too.
+    FileKind(EPOCH_OF_BATCH, _PARTITION + r"\d{20}\.log", {Way.ROT: SERVED}),
+    FileKind(NOTED_END, _PARTITION + r"\d{20}\.log", {Way.CUT: SERVED}),
 )
 
 CELLS = tuple((kind, way) for way in Way for kind in FILE_KINDS if way in kind.ways)

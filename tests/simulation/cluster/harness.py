@@ -9,21 +9,23 @@ from unittest import mock
 import msgspec
 
 from eagleray.actors.common.spec import NodeSpec
-from eagleray.actors.storage import log_manager
+from eagleray.actors.storage import log_manager, stray_logs
 from eagleray.actors.storage.data_directory import format_directory
 from eagleray.broker.controller import planning
 from eagleray.broker.identities import ProducerIdentity, TopicPartition
+from eagleray.broker.log import Flush
 from eagleray.broker.messages import IMPLICIT_VERSION
 from tests.simulation.cluster.branched import BranchedProducer
 from tests.simulation.cluster.clocks import CLOCK_FAULTS, CLOCK_SETTINGS, TIMEOUT_MS, quick_looks
 from tests.simulation.cluster.coverage import kinds_that_bring
 from tests.simulation.cluster.evidence import check_history
 from tests.simulation.cluster.fault_plan import FaultPlan
-from tests.simulation.cluster.faults import DISK_FAULTS, METADATA_FAULTS, Faults
+from tests.simulation.cluster.faults import METADATA_FAULTS, TOPIC_FAULTS, Faults
 from tests.simulation.cluster.lanes import Asked, Replied
 from tests.simulation.cluster.liveness import Liveness
 from tests.simulation.cluster.loop import Clock
 from tests.simulation.cluster.machine import DATA, SimulatedMachine
+from tests.simulation.cluster.passing_topics import TopicOwner
 from tests.simulation.cluster.places import USER_PARTITIONS
 from tests.simulation.cluster.pools import PoolOwner
 from tests.simulation.cluster.prepared import Completer, PreparingProducer
@@ -43,6 +45,7 @@ HEALED_MS = 60_000
 LOOK_INTERVAL_MS = 20
 SCRUB_INTERVAL_MS = 400
 COMPACTION_INTERVAL_MS = 500
+SWEEP_INTERVAL_MS = 700
 STEP_BYTES = 6000
 INTERNAL_CONFIGS = {"min.cleanable.dirty.ratio": "0.2", "index.interval.bytes": "200"}
 BEGINNING_MS = 60_000
@@ -76,6 +79,10 @@ ALONE_SETTINGS = {
 }
 
 
+PASSING_SETTINGS = {"file.delete.delay.ms": "700"}
+LATE_FLUSH_MS = 400
+
+
 class Harness:
     """One simulated cluster: three voters, three partitions of users', one of transactions and one of offsets."""
 
@@ -93,6 +100,7 @@ class Harness:
         is_alone: bool = False,
         wanted: Collection[str] = (),
         jumps_clocks: bool = False,
+        topics: bool = False,
     ) -> None:
         self.schedule = Schedule(seed)
         self.wanted = wanted
@@ -104,10 +112,13 @@ class Harness:
         if loses_metadata:
             kinds = (*self.fault_plan.kinds, *METADATA_FAULTS)
             self.fault_plan = msgspec.structs.replace(self.fault_plan, kinds=kinds)
+        self._has_topics = topics
+        if topics and not is_alone:
+            self.fault_plan = self.fault_plan.moving(tuple(TOPIC_FAULTS))
         if damages_files:
-            self.fault_plan = self.fault_plan.damaging(tuple(DISK_FAULTS))
+            self.fault_plan = self.fault_plan.damaging()
         if is_alone:
-            self.fault_plan = self.fault_plan.alone(tuple(DISK_FAULTS))
+            self.fault_plan = self.fault_plan.alone()
         if jumps_clocks:
             self.fault_plan = self.fault_plan.jumping(tuple(CLOCK_FAULTS), TIMEOUT_MS)
         self.jumps_clocks = jumps_clocks
@@ -145,11 +156,21 @@ class Harness:
         ]
         self.producers += self.by_connections
         self.completers = [Completer(self, f"completer-{number}") for number in range(2) if prepares]
+        self.topic_owners = [TopicOwner(self, *each) for each in enumerate(self._passing_topics())]
         self.transformer = Transformer(self)
         if self.fault_plan.transaction_version < IMPLICIT_VERSION:
             self.network.spared = frozenset({each.name for each in (*self.producers, self.transformer)})
         self.faults = Faults(self)
         self._liveness = Liveness(self)
+
+    def _passing_topics(self) -> list[dict[str, str]]:
+        """The settings of the topics of each owner; a machine alone also has some that are flushed late."""
+        if not self._has_topics:
+            return []
+        fault_plan = self.fault_plan
+        configs = {"min.insync.replicas": str(fault_plan.least_in_sync), "flush": fault_plan.flush.value}
+        late = {"flush": Flush.OS.value, "flush.ms": str(LATE_FLUSH_MS)}
+        return [configs, configs | late] if fault_plan.nodes == 1 else [configs]
 
     def _machine(self, node_id: int) -> SimulatedMachine:
         chance = self.schedule.chance
@@ -163,6 +184,8 @@ class Harness:
             settings |= ALONE_SETTINGS
         if self.jumps_clocks:
             settings |= CLOCK_SETTINGS
+        if self._has_topics:
+            settings |= PASSING_SETTINGS
         spec = NodeSpec(
             cluster="simulated",
             node_id=node_id,
@@ -204,7 +227,14 @@ class Harness:
         self.schedule.after(self.schedule.chance.randint(20, 1200), notice)
 
     def _clients(self) -> list[Any]:
-        return [self.operator, *self.readers, *self.producers, *self.completers, self.transformer]
+        return [
+            self.operator,
+            *self.readers,
+            *self.producers,
+            *self.completers,
+            *self.topic_owners,
+            self.transformer,
+        ]
 
     # Running
 
@@ -280,12 +310,13 @@ class Harness:
 
 
 @contextlib.contextmanager
-def quick_housekeeping() -> Iterator[None]:
+def quick_housekeeping(sweep_interval_ms: int = stray_logs.INTERVAL_MS) -> Iterator[None]:
     """Have logs looked after all the time: scrubbed, and compacted a few records at a time as soon as that can be."""
     intervals = {"SCRUB_INTERVAL_MS": SCRUB_INTERVAL_MS, "CHECKPOINT_INTERVAL_MS": COMPACTION_INTERVAL_MS}
     with (
         mock.patch.multiple(log_manager, STEP_BYTES=STEP_BYTES, **intervals),
         mock.patch.dict(planning._INTERNAL_CONFIGS, INTERNAL_CONFIGS),
+        mock.patch.object(stray_logs, "INTERVAL_MS", sweep_interval_ms),
     ):
         yield
 
@@ -322,12 +353,17 @@ def simulate_lost_metadata(seed: int) -> Counter[str]:
 
 def simulate_disks(seed: int) -> Counter[str]:
     """Run the world of a seed, with disks that give back something else than was written, in files of every kind."""
-    return simulate_cluster(seed, damages_files=True)
+    return simulate_cluster(seed, damages_files=True, topics=True)
 
 
 def simulate_alone(seed: int) -> Counter[str]:
     """Run the world of a seed, with one machine whose disk gives back something else than was written."""
-    return simulate_cluster(seed, is_alone=True)
+    return simulate_cluster(seed, is_alone=True, topics=True)
+
+
+def simulate_topics(seed: int) -> Counter[str]:
+    """Run the world of a seed, with topics that come and go, and machines that are drained."""
+    return simulate_cluster(seed, topics=True)
 
 
 def simulate_clocks(seed: int) -> Counter[str]:
@@ -339,7 +375,8 @@ def simulate_clocks(seed: int) -> Counter[str]:
 def simulate_cluster(seed: int, *, wanted: Collection[str] = (), **has: bool) -> Counter[str]:
     """Run the world of a seed, with what `Harness` may have besides; whatever is wrong raises, with the seed."""
     try:
-        with quick_housekeeping():
+        sweeps = {"sweep_interval_ms": SWEEP_INTERVAL_MS} if has.get("topics") else {}
+        with quick_housekeeping(**sweeps):
             return Harness(seed, wanted=wanted, **has).run()
     except Exception as error:
         raise Violation(f"seed {seed}: {type(error).__name__}: {error}") from error

@@ -22,7 +22,10 @@ class Liveness:
 
     def is_well(self) -> bool:
         """Whether everything is done, replicated everywhere and known to each node that has to know it."""
-        if not all(client.is_done for client in [*self._harness.producers, *self._harness.completers]):
+        clients = [*self._harness.producers, *self._harness.completers, *self._harness.topic_owners]
+        if not all(client.is_done for client in clients):
+            return False
+        if any(machine.directories.deleted() for machine in self._harness.machines.values()):
             return False
         if any(machine.disk.is_rotten and self._shows_rot(machine) for machine in self._harness.machines.values()):
             return False
@@ -90,7 +93,8 @@ class Liveness:
                 if (log := machine.log_of(partition)) is not None
             }
             places.append(f"{partition}: {watch.state}, committed {watch.committed_end}, logs {logs}")
-        done = {client.name: client.is_done for client in self._harness.producers}
+        done = {client.name: client.is_done for client in [*self._harness.producers, *self._harness.topic_owners]}
+        deleted = {machine.node_id: machine.directories.deleted() for machine in self._harness.machines.values()}
         read = {reader.name: reader.offset for reader in self._harness.readers}
         offsets = {key: values[-1] for key, values in self._harness.watch.offsets.values.items()}
         believed = {
@@ -105,6 +109,7 @@ class Liveness:
             [
                 *places,
                 f"producers {done}",
+                f"deleted topics {deleted}",
                 f"readers {read}",
                 f"offsets {offsets}",
                 f"coordinators {believed}",

@@ -1,5 +1,6 @@
 """A simulated machine: a disk, a clock, and the process of one real node on it, through all its incarnations."""
 
+import contextlib
 import posixpath
 from collections.abc import Callable
 from random import Random
@@ -12,25 +13,30 @@ from eagleray.actors.roles.group_coordinator import GroupCoordinatorRole
 from eagleray.actors.roles.metadata_quorum import METADATA_PARTITION, MetadataLost
 from eagleray.actors.roles.role import Role
 from eagleray.actors.roles.transaction_coordinator import TransactionCoordinatorRole
-from eagleray.actors.storage.data_directory import IDENTITY_SUFFIX
+from eagleray.actors.storage.data_directory import IDENTITY_SUFFIX, read_position
 from eagleray.actors.storage.log_directories import METADATA_FILE
+from eagleray.actors.storage.log_opening import LogOpening
 from eagleray.broker.checked_file import FileDamaged
 from eagleray.broker.generations import SECOND_SUFFIX
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Flush, LogConfig, LogError, PartitionLog
-from eagleray.broker.log.names import CHECKPOINT_FILE, TRANSACTION_INDEX_SUFFIX
+from eagleray.broker.log.names import CHECKPOINT_FILE, CUT_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from eagleray.broker.log.partition_metadata import decode_partition_metadata
 from eagleray.broker.messages import Message
 from eagleray.broker.metadata.directory_identity import DirectoryRefused
+from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.kept_image import SUFFIX as IMAGE_SUFFIX
 from eagleray.broker.metadata.losses import NO_LOSS
+from eagleray.broker.metadata.positions import NO_POSITION
 from eagleray.broker.quorum.election_state import read_election_state
+from tests.simulation.cluster.backups import Backups
 from tests.simulation.cluster.clocks import WallClock, watch_clock_of
 from tests.simulation.cluster.file_damage import Damage, Held, OlderCopies, put_back, put_back_alone, strike
 from tests.simulation.cluster.full_disks import watch_disk_of
 from tests.simulation.cluster.lanes import Endpoint, SimulatedPeers
 from tests.simulation.cluster.loop import Clock, SimulatedLoop
 from tests.simulation.cluster.offsets_watch import LogEnd
+from tests.simulation.cluster.passing_watch import DirectoryWatch, UnflushedWatch
 from tests.simulation.cluster.places import OFFSETS, TRANSACTIONS
 from tests.simulation.cluster.ports import MachineDisk
 from tests.simulation.cluster.resolved import SimulatedResolvers
@@ -77,6 +83,7 @@ class SimulatedNode(Node):
         watch_disk_of(self)
         if machine.harness.jumps_clocks:
             watch_clock_of(self)
+        self._watch_openings()
         endpoint.sessions = self.sessions
 
     def _make_peers(self) -> SimulatedPeers:
@@ -102,6 +109,24 @@ class SimulatedNode(Node):
             self.simulated.harness.watch.answers(self, *asked, reply)
         self.sessions.answer(reply)
 
+    def _watch_openings(self) -> None:
+        logs, simulated = self.replica_manager.logs, self.simulated
+        begin_opening = logs.begin_opening
+
+        def begun(partition: TopicPartition, *args: Any, **named: Any) -> LogOpening:
+            opening = begin_opening(partition, *args, **named)
+            run = opening.run
+
+            def run_watched() -> PartitionLog:
+                log = run()
+                simulated.opened(partition, opening.surroundings.topic_id, log)
+                return log
+
+            opening.run = run_watched  # type: ignore[method-assign]
+            return opening
+
+        logs.begin_opening = begun  # type: ignore[method-assign]
+
     def request_failed(self, host: str, request: str, error: BaseException) -> None:
         """A real node counts such a mistake of ours and goes on; a world is there to find it."""
         raise error
@@ -114,6 +139,10 @@ class SimulatedNode(Node):
 
     def chance(self) -> float:
         return self.simulated.harness.schedule.chance.random()
+
+    def _take(self, image: MetadataImage, *, has_jumped: bool) -> None:
+        self.simulated.takes(image)
+        super()._take(image, has_jumped=has_jumped)
 
     async def _listen(self) -> None:
         self.port = 1
@@ -141,7 +170,8 @@ class SimulatedMachine:
         self.node_id = spec.node_id
         self.clock = clock
         self.wall_clock = WallClock(self)
-        self.disk = MachineDisk()
+        self.directories = DirectoryWatch(self)
+        self.disk = MachineDisk(self.directories)
         self.process = 0
         self.loop: SimulatedLoop | None = None
         self.node: SimulatedNode | None = None
@@ -157,6 +187,10 @@ class SimulatedMachine:
         """Files that may wait for a person to put them back."""
         self.is_refused = False
         """Whether its node does not start with them."""
+        self.backups = Backups(self)
+        self.known = NO_POSITION
+        """How much its node knew of the metadata; it never takes less."""
+
         self._is_struck = False
         """Whether its disk has changed a file, and its node may not have come upon it yet."""
         self.may_have_lost = False
@@ -247,11 +281,33 @@ class SimulatedMachine:
         known = (str(METADATA_PARTITION), TRANSACTION_INDEX_SUFFIX, METADATA_FILE, IDENTITY_SUFFIX, IMAGE_SUFFIX)
         return not any(each in path for each in known)
 
+    def takes(self, image: MetadataImage) -> None:
+        """Look at an image that its node takes."""
+        if not image.includes(self.known):
+            raise Violation(f"node {self.node_id} takes metadata up to {image.position}, and knew {self.known}")
+        self.known = image.position
+
+    def _find_known(self) -> None:
+        """See what the disk has kept of how much its node knew."""
+        with contextlib.suppress(DirectoryRefused):
+            self.known = read_position(self.disk, DATA, self.node_id)[0]
+
+    def opened(self, partition: TopicPartition, topic_id: bytes, log: PartitionLog) -> None:
+        """Look at a log that its node has opened, and has said of what it found."""
+        directory, watch = f"{DATA}/logs/{partition}", self.harness.watch.partitions.get(partition)
+        self.directories.opened(directory, topic_id)
+        if isinstance(watch, UnflushedWatch) and self.harness.watch.image.topic_id(partition.topic) == topic_id:
+            # An opening that died has left what it has cut, under the offset of the cut.
+            cut = f"{log.log_end_offset:020d}{CUT_SUFFIX}"
+            watch.opened(log, is_kept=any(name.startswith(cut) for name in self.disk.list_directory(directory)))
+
     def log_of(self, partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition, where it is open."""
-        if self.node is None or partition not in self.node.replica_manager.logs:
+        """The log of a partition, where it is open; not that of an earlier topic of the same name."""
+        logs = None if self.node is None else self.node.replica_manager.logs
+        if logs is None or partition not in logs:
             return None
-        return self.node.replica_manager.logs[partition]
+        topic_id = self.harness.watch.image.topic_id(partition.topic)
+        return logs[partition] if logs.topic_id_of(partition) == topic_id else None
 
     def role(self, kind: type[_Role]) -> _Role | None:
         """A role of the node, where it has it."""
@@ -333,25 +389,33 @@ class SimulatedMachine:
 
     def lose_power(self) -> None:
         """Go dark: what was not flushed may be gone, and no other machine is told."""
+        for partition, watch in self.harness.watch.partitions.items():
+            if isinstance(watch, UnflushedWatch):
+                watch.power_lost(self.log_of(partition))
         self._stop()
         self._has_lost_lies = self.disk.has_lied or self.disk_lies
         chance = self.harness.schedule.chance
         kept = chance.choice([0.0, 0.5, 0.95])
         self.disk.lose_power(lambda: chance.random() < kept)
+        self._find_known()
         self.may_have_lost = True
 
     def replace_disk(self) -> None:
         """Come back with an empty disk, as a new machine in place of one that is gone."""
-        self.disk = MachineDisk()
+        self.directories = DirectoryWatch(self)
+        self.disk = MachineDisk(self.directories)
         self._strays.clear()
         self.older, self.held, self._is_struck, self.is_refused = OlderCopies(), None, False, False
         self._has_lost_lies = False
         self.may_have_lost = True
+        self.backups = Backups(self)
+        self.known = NO_POSITION
         self.harness.watch.quorum.replaced(self.node_id)
 
     def strike(self, damage: Damage) -> None:
         """Have the disk give back something else, while the process is down."""
         strike(self, damage)
+        self._find_known()
         self._is_struck = self.may_have_lost = True
         self._has_cut_metadata = self._has_cut_metadata or damage.kind.is_of_voters
         if damage.kind.is_vote:
@@ -363,11 +427,16 @@ class SimulatedMachine:
             self.put_back_alone()
         if self.held is None:
             return
-        if not self.is_refused and (self.node is None or not self.node.is_registered):
+        if not self.backups.is_foreign and not self.is_refused and (self.node is None or not self.node.is_registered):
             self.harness.schedule.after(200, self.put_back)
             return
+        if self.backups.is_foreign and self.node is not None and self.node.is_registered:
+            raise Violation(f"node {self.node_id} has joined with the disk of another cluster")
+        if self.backups.is_foreign:
+            self.is_refused = True
         strays = set() if self.node is None else self.node.replica_manager.failures.strays
-        if not self.is_refused and not any(f"{DATA}/logs/{each}" in self.held.folders for each in strays):
+        is_missed = any(f"{DATA}/logs/{each}" in self.held.folders for each in strays)
+        if not self.is_refused and not is_missed and not any(map(self.directories.was_deleted, self.held.folders)):
             # What counts is another copy.
             self.held = None
             return
@@ -376,6 +445,7 @@ class SimulatedMachine:
             self.crash()
         self.harness.schedule.fired["files put back by a person"] += 1
         put_back(self)
+        self.backups.put_back()
         self.is_refused = False
         if was_up:
             self.start()
@@ -387,6 +457,7 @@ class SimulatedMachine:
             self.crash()
         self.harness.schedule.fired["files put back by a person"] += 1
         put_back_alone(self)
+        self.backups.put_back()
         self.is_refused = False
         if was_up:
             self.start()

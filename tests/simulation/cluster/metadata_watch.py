@@ -31,6 +31,8 @@ class MetadataWatch:
 
     def decides(self, machine: "SimulatedMachine") -> None:
         """A controller answers as such; no earlier one may do that after it."""
+        if machine.backups.are_in_place:
+            return
         role = machine.role(ControllerRole)
         assert role is not None
         term = role._quorum._member.term
@@ -44,7 +46,7 @@ class MetadataWatch:
 
     def look_at(self, machine: "SimulatedMachine") -> None:
         role = machine.role(ControllerRole)
-        if role is None:
+        if role is None or machine.backups.are_in_place:
             return
         member, log = role._quorum._member, role._quorum._log
         self._look_at_member(machine.node_id, member)

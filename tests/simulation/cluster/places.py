@@ -17,3 +17,6 @@ COORDINATED = (TRANSACTIONS, OFFSETS)
 
 TRANSFORM_GROUP = "transform"
 READING_GROUP = "read"
+
+PASSING = "passing-"
+"""What the names of topics begin with that come and go."""

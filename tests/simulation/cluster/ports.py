@@ -5,12 +5,15 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eagleray.protocol.records import scan_batches, split_batches
 from tests.support.faults import Fault
 from tests.support.node_disk import NodeDisk
 from tests.support.simulated_disk import Inode
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.passing_watch import DirectoryWatch
 
 CRC_POSITION = 17
 """From here on a checksum tells; the place of a batch comes before it."""
@@ -19,8 +22,9 @@ CRC_POSITION = 17
 class MachineDisk(NodeDisk):
     """The disk of a machine, which rots and lies."""
 
-    def __init__(self) -> None:
+    def __init__(self, directories: "DirectoryWatch") -> None:
         super().__init__()
+        self._directories_watch = directories
         self.lies_about: Callable[[str], bool] | None = None
         self.has_lied = False
         self._may_have_holes = False
@@ -56,6 +60,11 @@ class MachineDisk(NodeDisk):
             inode.flush()
             if path.endswith(".log"):
                 self._rotten.add(path)
+
+    def tell_of_no_rot(self) -> None:
+        """Take what is there for what was written: it is another's, or of earlier, and whole in itself."""
+        self._rotten.clear()
+        self._may_have_holes = False
 
     def rot_open(self, suffix: str, chance: random.Random) -> bool:
         """Flip a bit of a record in the last segment of a log that no process has open, but not in its last batch.
@@ -121,6 +130,18 @@ class MachineDisk(NodeDisk):
             scans = {path: scan_batches(bytes(inode.cached)) for path, inode in there.items()}
             self._rotten = {path for path, scan in scans.items() if scan.stopped_by is not None}
         return bool(self._rotten)
+
+    def rename_directory(self, source: str, target: str) -> None:
+        super().rename_directory(source, target)
+        self._directories_watch.renamed(source, target)
+
+    def move_tree(self, source: str, target: str) -> None:
+        super().move_tree(source, target)
+        self._directories_watch.renamed(source, target)
+
+    def remove_tree(self, path: str) -> None:
+        super().remove_tree(path)
+        self._directories_watch.removed(path)
 
     def flush_is_a_lie(self, path: str) -> bool:
         """Whether this flush does nothing, and says that all is well."""

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from eagleray.actors.common.controller_channel import ControllerChannel
 from eagleray.broker.controller.events import CreateTopics, NewTopic, PlanNodes
-from eagleray.broker.controller.replica_events import ElectLeaders, PartitionMove, ReassignPartitions
+from eagleray.broker.controller.replica_events import DrainNodes, ElectLeaders, PartitionMove, ReassignPartitions
 from eagleray.broker.groups.events import CommitOffsets, FetchOffsets, OffsetToCommit
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import Isolation
@@ -178,6 +178,9 @@ class Operator(Client):
 
     def move(self, partition: TopicPartition, target: tuple[int, ...]) -> None:
         self._orders.append((ReassignPartitions, (PartitionMove(partition, target),)))
+
+    def drain(self, node_id: int, *, undo: bool = False) -> None:
+        self._orders.append((DrainNodes, None, node_id, undo))
 
     def elect_preferred(self) -> None:
         self._orders.append((ElectLeaders, None))

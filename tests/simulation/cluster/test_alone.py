@@ -26,14 +26,21 @@ FIRST_SEEDS = {"leader with a shorter log": 7}
 WHAT_HAPPENS = [
     "death in the middle of a write",
     "files put back by a person",
+    "directory put aside",
     "loss of power",
+    "metadata log of a backup",
     "produce answered: KAFKA_STORAGE_ERROR",
+    "topic deleted",
     "transaction committed",
+    "unflushed end reported as cut",
+    "unflushed end reported as uncertain",
 ]
 
 
 def test_nothing_acknowledged_goes_without_a_word() -> None:
-    assert missing(cover(partial(simulate_cluster, is_alone=True), range(MOST_SEEDS), SEEDS, missing)) == []
+    assert (
+        missing(cover(partial(simulate_cluster, is_alone=True, topics=True), range(MOST_SEEDS), SEEDS, missing)) == []
+    )
 
 
 def missing(fired: Counter[str]) -> list[str]:

@@ -36,7 +36,8 @@ from tests.simulation.cluster.compacted_watch import CompactedWatch
 from tests.simulation.cluster.metadata_watch import MetadataWatch
 from tests.simulation.cluster.offsets_watch import LogEnd, OffsetsWatch
 from tests.simulation.cluster.partition_watch import PartitionWatch
-from tests.simulation.cluster.places import COORDINATED, OFFSETS, TRANSACTIONS
+from tests.simulation.cluster.passing_watch import PassingWatch
+from tests.simulation.cluster.places import COORDINATED, OFFSETS, PASSING, TRANSACTIONS
 from tests.simulation.schedule import Violation
 from tests.support.pool_model import check_slot, pool_of
 from tests.support.prepared_model import PreparedModel
@@ -85,6 +86,7 @@ class Watch:
         self.offsets_log = CompactedWatch(OFFSETS, harness.schedule, replay_offsets)
         users = {each: PartitionWatch(each, harness.schedule) for each in partitions}
         self.partitions = users | {TRANSACTIONS: self.transaction_log, OFFSETS: self.offsets_log}
+        self.passing = PassingWatch(harness, self.partitions)
         self.offsets = OffsetsWatch(self)
         self.decided: dict[tuple[int, int], bool] = {}
         """By a producer's id and epoch: whether the coordinator has decided to commit its transaction.
@@ -111,9 +113,10 @@ class Watch:
     # What the cluster says
 
     def metadata_changed(self, before: MetadataImage, after: MetadataImage) -> None:
+        self.passing.changed(after)
         for partition, watch in self.partitions.items():
             state = after.find(partition)
-            if state is not None and state != before.find(partition):
+            if state is not None and state != watch.state:
                 watch.changed(state)
                 self._check_all_in_sync(partition)
         for node_id, node in after.nodes.items():
@@ -196,6 +199,9 @@ class Watch:
 
     def _produced(self, node: "SimulatedNode", question: Produce, reply: Any) -> None:
         self._harness.schedule.fired["produce answered: NONE"] += 1
+        if question.partition.topic.startswith(PASSING) and node.simulated.log_of(question.partition) is None:
+            self.passing.misled(question.records)
+            return
         leader = node.replica_manager.leader(question.partition)
         if leader is None:
             raise Violation(f"node {node.spec.node_id} acknowledges for {question.partition}, which it does not lead")
@@ -272,6 +278,7 @@ class Watch:
             machine = self._harness.machines[node_id]
             if machine.node is not None:
                 self._look_at(machine)
+            machine.directories.look_at()
 
     def last_look(self, machine: "SimulatedMachine") -> None:
         """Note what a process has found committed in the step in which it dies: it may have said so to others."""

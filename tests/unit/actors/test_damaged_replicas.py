@@ -225,6 +225,17 @@ def test_damaged_log_that_was_put_aside_goes_with_a_logged_deletion_alone(is_del
     assert bool(put_aside(host.disk)) is not is_deleted
 
 
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "unknown"])
+def test_damaged_log_goes_too_where_its_topic_was_deleted_while_the_node_was_down(is_deleted):
+    host = node_with(damaged_disk(), PartitionImage(1, 2, (1, 2, 3), (1, 2, 3)))
+    copy_anew(host)
+    deleted = {host.image.topic_id(PARTITION.topic): NOW_MS} if is_deleted else {}
+    host.disk.crash_process()
+    host.image = replace(EMPTY_IMAGE, deleted_topics=deleted)
+    ReplicaManager(host, is_lazy=lambda topic: False).metadata_changed(EMPTY_IMAGE)
+    assert bool(put_aside(host.disk)) is not is_deleted
+
+
 def test_damage_that_a_scrub_finds_in_the_only_replica_is_shown_while_it_goes_on_serving(caplog):
     disk = NodeDisk()
     host = node_with(disk, PartitionImage(2, 2, (1, 2, 3), (2,)))

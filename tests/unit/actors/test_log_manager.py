@@ -581,6 +581,16 @@ def test_flushed_log_loses_nothing_with_the_power_and_little_is_read(disk):
     assert again.recovery.verdict is None
 
 
+def test_sole_replica_says_that_its_unflushed_end_may_be_lost(disk, caplog):
+    append(open_orders(LogManager("/data", {}, disk)))
+    disk.lose_power(lambda: False)
+    logs = LogManager("/data", {}, disk)
+    open_orders(logs)
+    assert logs.uncertain_ends == 1
+    assert "orders-0 was not closed before the machine booted" in caplog.text
+    assert "ends at offset 0" in caplog.text
+
+
 def test_flush_that_comes_back_after_its_log_was_closed_changes_nothing(disk):
     logs = LogManager("/data", {}, disk)
     append(open_orders(logs))

@@ -3,15 +3,24 @@
 import pytest
 from msgspec.structs import replace
 
+from eagleray.actors.lanes.messages import ReplicationBatch
 from eagleray.actors.storage.replica_manager import ReplicaManager
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.log import LogDamaged
-from eagleray.broker.metadata.changes import NodeJoined, NodesPlanned, ReplicasChange, ReplicasChanged, TopicCreated
+from eagleray.broker.metadata.changes import (
+    NodeJoined,
+    NodesPlanned,
+    ReplicasChange,
+    ReplicasChanged,
+    TopicCreated,
+    TopicDeleted,
+)
 from eagleray.broker.metadata.image import EMPTY_IMAGE
 from eagleray.broker.metadata.losses import NO_LOSS, Fate, Loss
 from eagleray.broker.metadata.nodes import NodeRegistration, PlannedNode
 from eagleray.broker.metadata.topics import PartitionImage
-from tests.support.batches import NOW_MS, data_batch
+from eagleray.broker.replication.events import Push
+from tests.support.batches import NOW_MS, data_batch, placed
 from tests.support.faults import Fault, Operation, Outcome
 from tests.support.hand_context import HandContext
 
@@ -116,3 +125,26 @@ def test_files_of_a_replica_that_has_moved_away_go_only_where_the_node_has_seen_
     replicas.metadata_changed(previous, has_jumped=has_jumped)
     assert A not in replicas.logs
     assert replicas.logs.has_files(A) is has_jumped
+
+
+def push_of(topic_id):
+    return Push(A, 2, 0, 5, 7, 1, 0, bytes(placed(data_batch(), 1, 0).view), 2, 1, 0, topic_id=topic_id)
+
+
+@pytest.mark.parametrize("topic_id", [b"", bytes(16), b"another topic id"])
+def test_push_of_another_topic_of_the_name_waits(host, replicas, topic_id):
+    """Its leader has not heard of a deletion, or this node has not: what it brings belongs to another log."""
+    replicas.receive(ReplicationBatch(0, (push_of(topic_id),), ()))
+    assert replicas.logs[A].log_end_offset == (1 if topic_id == b"another topic id" else 2)
+
+
+def test_push_that_comes_before_the_metadata_is_taken_when_they_are_there(host, replicas):
+    newer, epoch = b"another topic id", 1
+    states = tuple(PartitionImage(2, epoch, (1, 2), (1, 2)) for _ in range(2))
+    records = bytes(placed(data_batch(value=b"pushed"), 0, epoch).view)
+    replicas.receive(ReplicationBatch(0, (Push(A, 2, epoch, 5, 7, 0, -1, records, 1, 0, 0, topic_id=newer),), ()))
+    assert replicas.logs[A].log_end_offset == 1
+    again = [TopicDeleted("orders", bytes(16), NOW_MS), TopicCreated("orders", newer, {}, states)]
+    replicas.metadata_changed(host.learn(host.image.apply(again)))
+    (batch,) = replicas.logs[A].batches()
+    assert bytes(batch.records()[0].value) == b"pushed"

@@ -87,6 +87,9 @@ def test_healthy_cluster_has_no_trouble():
         (with_first(stopped_ruling=True), "has stopped ruling", "start it with the metadata log that is whole"),
         (with_first(stray_logs=["orders-0"]), "neither serves nor removes orders-0", "storage strays list /data"),
         (with_first(cuts={"cut": 3, "cut unflushed": 1}), "(cut unflushed: 1)", "eagleray storage dump"),
+        (with_first(uncertain_ends=2), "since the last flush of 2 logs that no other replica has", "eagleray logs 0"),
+        (with_first(damaged={"orders-0": "rot"}), "orders-0 on node 0", "make another replica of it in sync"),
+        (with_first(damaged={"__cluster_metadata-0": "rot"}), "__cluster_metadata-0", "storage restore-metadata"),
         (with_first(offline={"orders-0": "damaged; `eagleray storage repair`"}), "eagleray storage repair", ""),
         (
             with_first(disk={"path": "/data", "total_bytes": 100 * 1024**3, "free_bytes": 1024**3}),

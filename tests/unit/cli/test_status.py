@@ -311,6 +311,7 @@ def test_status_shows_what_is_offline_what_was_cut_and_what_failed(cluster, monk
                 "cuts": {"cut": 2, "cut unflushed": 1},
                 "damaged": {"bills-1": "the batch after offset 9 is not what was written"},
                 "failed_requests": {"EndTransaction": 3},
+                "uncertain_ends": 2,
             }
         ]
 
@@ -322,4 +323,5 @@ def test_status_shows_what_is_offline_what_was_cut_and_what_failed(cluster, monk
     assert "orders-0 on node 0: segment 0 is damaged" in shown.stdout + shown.stderr
     assert "damaged, and still served: bills-1 on node 0: the batch after" in shown.stdout + shown.stderr
     assert "node 0 has failed at requests" in shown.stdout + shown.stderr
+    assert "node 0 may have lost the unflushed ends of 2 logs" in shown.stdout + shown.stderr
     assert "EndTransaction (3)" in shown.stdout + shown.stderr

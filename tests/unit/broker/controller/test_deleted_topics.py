@@ -2,7 +2,7 @@
 
 import msgspec
 
-from eagleray.broker.controller.events import DeleteTopics
+from eagleray.broker.controller.events import DeleteTopics, GrowTopic
 from tests.support.controllers import SMALL, ControllerDriver
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -55,3 +55,21 @@ def test_clock_that_goes_back_forgets_nothing():
     driver.time_of_day_ms -= DAY_MS
     delete(driver, "second")
     assert len(driver.image.deleted_topics) == 2
+
+
+def test_topic_begins_at_leader_epochs_above_those_of_deleted_ones():
+    """What a node still says about the deleted topic of the name is fenced then."""
+    driver = planned()
+    assert first_epochs(driver, "orders") == {0}
+    driver.ask(DeleteTopics, ("orders",))
+    driver.restart()
+    assert first_epochs(driver, "orders") == {1}
+    driver.ask(GrowTopic, "orders", 4)
+    assert {each.leader_epoch for each in driver.image.topics["orders"].partitions} == {1}
+    driver.ask(DeleteTopics, ("orders",))
+    assert first_epochs(driver, "payments") == {2}
+
+
+def first_epochs(driver, name):
+    driver.create(name, 2)
+    return {each.leader_epoch for each in driver.image.topics[name].partitions}

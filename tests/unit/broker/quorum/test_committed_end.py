@@ -179,3 +179,10 @@ def test_election_state_of_before_there_were_checksums_is_read() -> None:
     file.write([b'{"term":7,"voted_for":1,"incarnation":9,"is_whole":true}'])
     file.close()
     assert state_of(voters, 1) == ElectionState(7, 1, 9, is_whole=True, committed=0)
+
+
+@pytest.mark.parametrize("gone", [ELECTION_STATE, ELECTION_STATE + SECOND_SUFFIX])
+def test_vote_is_not_forgotten_by_a_lost_file(gone: str) -> None:
+    voters = committed_quorum()
+    voters.disks[2].remove(gone)
+    assert not state_of(voters, 2).is_whole, "the other file may have had another vote"
