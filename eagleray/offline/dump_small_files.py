@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from eagleray.actors.process.incarnations import IncarnationRecord
+from eagleray.actors.process.node_clock import CLOCK_SUFFIX
 from eagleray.actors.storage.data_directory import (
     IDENTITY_SUFFIX,
     INCARNATIONS_SUFFIX,
@@ -28,6 +29,7 @@ from eagleray.broker.metadata.directory_identity import DirectoryIdentity
 from eagleray.broker.metadata.kept_image import SUFFIX as IMAGE_SUFFIX
 from eagleray.broker.metadata.kept_image import KeptImage
 from eagleray.broker.quorum.election_state import ElectionState
+from eagleray.broker.runtime.clock_watch import ClockNote
 from eagleray.offline.dump_log import as_json
 from eagleray.offline.small_files_check import METADATA_FILE
 
@@ -126,4 +128,5 @@ _NODE_FILES: Final[dict[str, type[msgspec.Struct]]] = {
     IDENTITY_SUFFIX: DirectoryIdentity,
     INCARNATIONS_SUFFIX: IncarnationRecord,
     POSITION_SUFFIX: NotedPosition,
+    CLOCK_SUFFIX: ClockNote,
 }

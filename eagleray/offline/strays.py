@@ -189,7 +189,8 @@ def remove(stray: Stray) -> None:
             os.remove(stray.directory)
             return
         # A removal that is interrupted leaves a directory that a node goes on to remove, and never half a log.
-        directories.purge(directories.set_aside(stray.name))
+        aside = directories.set_aside(stray.name)
+        LocalDisk().remove_tree(f"{stray.data_dir}/{LOGS}/{aside}")
     finally:
         lock.release()
 

@@ -108,7 +108,7 @@ class Housekeeper:
         self._now_ms += 1
         self._append(self._chance.choice([ORDERS, PRICES]))
         if self._chance.random() < 0.5:
-            self._logs.housekeep(self._now_ms)
+            self._logs.housekeep(self._now_ms, self._now_ms)
         if self._chance.random() < 0.2:
             self._logs.bookmark(self._now_ms)
         if self._chance.random() < FLUSHES:

@@ -145,7 +145,7 @@ class SimulatedNode(Node):
         super()._take(image, has_jumped=has_jumped)
 
     async def _listen(self) -> None:
-        self.port = 1
+        self._listening.port = 1
 
     async def _register(self) -> None:
         if self.simulated.disk_lies and not self.simulated.is_among_others():
