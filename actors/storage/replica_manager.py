@@ -274,9 +274,12 @@ class ReplicaManager:
         if push.topic_id not in (b"", self._context.image.topic_id(push.partition.topic)):
             # Its leader has not heard that the topic was deleted, or this node has not.
             return None
+        state = self._context.image.find(push.partition)
+        if state is not None and push.leader_epoch > state.leader_epoch:
+            # The replica may have moved away and back since, and its log is to go.
+            return None
         replica = self._replicas.get(push.partition)
         if replica is None:
-            state = self._context.image.find(push.partition)
             is_kept = state is not None and self._context.spec.node_id in state.replicas
             if not self._context.is_registered or not is_kept or not self.opening.open(push.partition):
                 return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from eagleray.broker.controller.elections import Rules, changed
-from eagleray.broker.controller.reassignment_progress import completed
+from eagleray.broker.controller.reassignment_progress import completed, fencing_removed
 from eagleray.broker.metadata.changes import Change
 from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.topics import PartitionImage
@@ -23,7 +23,7 @@ def judge_isr(proposal: ProposeIsr, image: MetadataImage) -> tuple[IsrAnswered, 
     proposed = tuple(replica.node_id for replica in proposal.isr)
     if error_code is not ErrorCode.NONE or proposed == state.isr:
         return _answer(proposal, error_code, state), ()
-    after = completed(msgspec.structs.replace(state, isr=proposed))
+    after = fencing_removed(state, completed(msgspec.structs.replace(state, isr=proposed)))
     after = msgspec.structs.replace(after, partition_epoch=state.partition_epoch + 1)
     return _answer(proposal, ErrorCode.NONE, after), changed([(proposal.partition, after)])
 

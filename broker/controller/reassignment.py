@@ -9,7 +9,7 @@ import msgspec
 from eagleray.broker.controller.decisions import Decision, Refusal, decide, repeated
 from eagleray.broker.controller.elections import changed, partitions_of
 from eagleray.broker.controller.placement import problem_with_replicas, role_for
-from eagleray.broker.controller.reassignment_progress import completed, is_moving, target_of
+from eagleray.broker.controller.reassignment_progress import completed, fencing_removed, is_moving, target_of
 from eagleray.broker.controller.replica_events import (
     ListReassignments,
     PartitionMove,
@@ -119,7 +119,7 @@ def reassign(
         adding=tuple(node_id for node_id in target if node_id not in kept),
         removing=tuple(node_id for node_id in kept if node_id not in target),
     )
-    after = completed(after)
+    after = fencing_removed(state, completed(after))
     return ErrorCode.NONE, () if after == state else changed([(partition, after)])
 
 

@@ -31,5 +31,16 @@ def completed(state: PartitionImage) -> PartitionImage:
     return msgspec.structs.replace(state, replicas=target, isr=isr, adding=(), removing=())
 
 
+def fencing_removed(before: PartitionImage, after: PartitionImage) -> PartitionImage:
+    """Begin another leader epoch where a replica goes, as Kafka does, also if the leader stays.
+
+    The replica may come back before its node has heard that it went. What that node answers until then is of the older
+    epoch, and does not count: the log that it answers from goes when it hears of it.
+    """
+    if after.leader_epoch > before.leader_epoch or set(before.replicas) <= set(after.replicas):
+        return after
+    return msgspec.structs.replace(after, leader_epoch=before.leader_epoch + 1)
+
+
 def _can_complete(state: PartitionImage) -> bool:
     return is_moving(state) and set(target_of(state)) <= set(state.isr)

@@ -9,7 +9,7 @@ import msgspec
 from eagleray.broker.controller.decisions import Refusal
 from eagleray.broker.controller.elections import Rules, choose_leader, led_by
 from eagleray.broker.controller.placement import Placement, role_for
-from eagleray.broker.controller.reassignment_progress import completed
+from eagleray.broker.controller.reassignment_progress import completed, fencing_removed
 from eagleray.broker.identities import TopicPartition
 from eagleray.broker.metadata.image import MetadataImage
 from eagleray.broker.metadata.nodes import NO_NODE
@@ -43,7 +43,10 @@ class Relocation:
                 gone.append(node_id)
             else:
                 after = _taken_over(after, node_id, taker)
-        return self._without(partition, after, gone, rules) if gone else after
+        if gone:
+            without = self._without(partition, after, gone, rules)
+            return without if isinstance(without, Refusal) else fencing_removed(state, without)
+        return fencing_removed(state, after)
 
     def _stays(self, partition: TopicPartition, node_id: int) -> bool:
         node = self._planned.plan.get(node_id)

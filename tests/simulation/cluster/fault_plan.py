@@ -25,10 +25,6 @@ _BOOTS = ("lose power", "replace machine", "lie")
 """By what a machine boots. So it does where all stop, if everything is flushed before it is acknowledged."""
 
 DAMAGES = ("damage files",) * 2
-MOVES = ("move", "drain")
-"""What replicas move by: in worlds of their own, because a replica that moves away and back before its node has heard
-of it begins anew while it counts as in sync.
-"""
 
 
 class FaultPlan(msgspec.Struct, frozen=True):
@@ -92,7 +88,7 @@ class FaultPlan(msgspec.Struct, frozen=True):
 
     def damaging(self) -> "FaultPlan":
         """The same with disks that damage files all the time, so others have what one machine loses."""
-        kinds = (*(each for each in self.kinds[:1] if each not in MOVES), *DAMAGES, "swap in foreign disk")
+        kinds = (*self.kinds[:1], *DAMAGES, "swap in foreign disk")
         return replace(
             self,
             kinds=kinds,

@@ -148,3 +148,15 @@ def test_push_that_comes_before_the_metadata_is_taken_when_they_are_there(host, 
     replicas.metadata_changed(host.learn(host.image.apply(again)))
     (batch,) = replicas.logs[A].batches()
     assert bytes(batch.records()[0].value) == b"pushed"
+
+
+def test_push_of_an_epoch_that_the_node_has_not_heard_of_waits(host, replicas):
+    """The replica may have moved away and back since: then its log goes as soon as the node hears of that."""
+    epoch = 1
+    records = bytes(placed(data_batch(value=b"pushed"), 1, epoch).view)
+    replicas.receive(ReplicationBatch(0, (Push(A, 2, epoch, 5, 7, 1, 0, records, 2, 1, 0),), ()))
+    assert replicas.logs[A].log_end_offset == 1
+    replicas.metadata_changed(
+        host.learn(host.image.apply([ReplicasChanged((ReplicasChange(A, 2, epoch, (1, 2), (1, 2)),))]))
+    )
+    assert replicas.logs[A].log_end_offset == 2

@@ -37,8 +37,8 @@ def test_a_move_whose_leader_stays_is_complete_when_the_last_one_is_in_sync() ->
     image = metadata(PartitionImage(1, 5, (1, 3, 2), (1, 2), 4, (3,), (2,)))
     replicas = tuple(InSyncReplica(node_id, INCARNATIONS[node_id]) for node_id in (1, 2, 3))
     answer, changes = judge_isr(ProposeIsr(PARTITION, 1, 5, 4, replicas), image)
-    assert image.apply(changes).find(PARTITION) == PartitionImage(1, 5, (1, 3), (1, 3), 5)
-    assert (answer.isr, answer.replicas, answer.partition_epoch) == ((1, 3), (1, 3), 5)
+    assert image.apply(changes).find(PARTITION) == PartitionImage(1, 6, (1, 3), (1, 3), 5), "what goes is fenced"
+    assert (answer.isr, answer.replicas, answer.leader_epoch, answer.partition_epoch) == ((1, 3), (1, 3), 6, 5)
 
 
 def test_a_move_is_complete_when_the_leader_that_held_it_up_dies() -> None:
@@ -55,7 +55,9 @@ def test_another_order_is_taken_at_once() -> None:
 
 def test_a_move_is_cancelled() -> None:
     image = metadata(MOVING)
-    assert image.apply(cancel(PARTITION, image)[1]).find(PARTITION) == PartitionImage(1, 5, (2, 1), (1, 2), 2)
+    assert image.apply(cancel(PARTITION, image)[1]).find(PARTITION) == PartitionImage(1, 6, (2, 1), (1, 2), 2), (
+        "what goes is fenced"
+    )
     assert cancel(PARTITION, metadata(BEFORE))[0] is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
