@@ -11,6 +11,7 @@ from tests.compat.conftest import give_up
 from tests.compat.kafka_tools.command_line import CommandLine, ToolFailedError
 from tests.compat.kafka_tools.jars import ToolsUnavailableError
 from tests.support.certificates import Authority
+from tests.support.cli_cluster import eagleray
 
 PASSWORD = "off with her head"
 SECONDS = 60
@@ -175,7 +176,7 @@ def test_librdkafka_logs_in_at_a_node_in_a_process_of_its_own(servers, authority
 
 def test_transaction_says_whose_it_is(secure, servers, authority, ada):
     test_librdkafka_logs_in_at_a_node_in_a_process_of_its_own(servers, authority, ada)
-    command = ("eagleray", "txn", "describe", "checkout")
+    command = eagleray("txn", "describe", "checkout")
     shown = subprocess.run(
         command, env=secure.environment, capture_output=True, text=True, check=True, timeout=SECONDS
     ).stdout
