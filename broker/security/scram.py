@@ -40,7 +40,7 @@ class ScramMechanism(enum.StrEnum):
 
 
 class ScramCredential(Message, frozen=True):
-    """What is kept of a user's password for one mechanism. Whoever reads it can guess passwords, so it is not shown."""
+    """What is kept of a user's password for one mechanism. A reader of it could guess passwords, so it is not shown."""
 
     salt: bytes
     stored_key: bytes
