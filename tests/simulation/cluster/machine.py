@@ -427,7 +427,7 @@ class SimulatedMachine:
             self.put_back_alone()
         if self.held is None:
             return
-        if not self.backups.is_foreign and not self.is_refused and (self.node is None or not self.node.is_registered):
+        if not self.backups.is_foreign and not self.is_refused and not self._has_looked_at_its_logs:
             self.harness.schedule.after(200, self.put_back)
             return
         if self.backups.is_foreign and self.node is not None and self.node.is_registered:
@@ -449,6 +449,15 @@ class SimulatedMachine:
         self.is_refused = False
         if was_up:
             self.start()
+
+    @property
+    def _has_looked_at_its_logs(self) -> bool:
+        """Whether the node has joined, and has opened each log that it has files of, or found that it cannot."""
+        if self.node is None or not self.node.is_registered:
+            return False
+        replicas = self.node.replica_manager
+        kept = self.node.image.kept_by(self.node_id)
+        return all(each in replicas or each in replicas.offline or not replicas.logs.has_files(each) for each in kept)
 
     def put_back_alone(self) -> None:
         """Have a person put back what the disk has changed. Until then nothing that was acknowledged has gone."""
