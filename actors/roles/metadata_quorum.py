@@ -114,7 +114,8 @@ class MetadataQuorum:
         """Open the log and read all of it, which is little: what was rotten would be noticed by the next controller."""
         try:
             log = self._open_as_it_is(logs)
-            scrub = Scrub(log)
+            # What is not flushed was not acknowledged, but its damage would end this node at a later scrub.
+            scrub = Scrub(log, to_the_end=not self.is_alone)
             while scrub.step(_READ_BYTES):
                 pass
         except LogDamaged as error:

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from eagleray.broker.log import opening
-from tests.simulation.catching import is_broken
+from tests.simulation.catching import caught_by, is_broken
 from tests.simulation.cluster.coverage import absent, cover
 from tests.simulation.cluster.file_kinds import CELLS, Way, cell_name
 from tests.simulation.cluster.harness import simulate_cluster, simulate_disks
@@ -36,6 +36,11 @@ def test_files_of_every_kind_are_damaged_in_every_way() -> None:
         missing(cover(partial(simulate_cluster, damages_files=True, topics=True), range(MOST_SEEDS), SEEDS, missing))
         == []
     )
+
+
+def test_voter_whose_last_batch_has_another_epoch_does_not_end_again_at_each_start() -> None:
+    """Its start did not look at what was not known to be flushed, and a scrub soon after it did."""
+    assert caught_by(lambda: simulate_disks(652)) is None
 
 
 def missing(fired: Counter[str]) -> list[str]:
