@@ -9,6 +9,7 @@ from eagleray.protocol.errors import ErrorCode
 from eagleray.testing import Layout
 from tests.fuzz import honest
 from tests.fuzz.honest import HonestWork
+from tests.fuzz.knowledge import SECRET
 from tests.fuzz.log_invariants import LogInvariants
 from tests.fuzz.violation import Violation
 from tests.support.cluster_in_memory import SETTINGS, ClusterInMemory
@@ -60,7 +61,7 @@ class FuzzedCluster(ClusterInMemory):
     def secrets(self) -> tuple[bytes, ...]:
         """What no stranger may say, because it would be the honest work's own right."""
         topic = self.image.topics.get(honest.TOPIC)
-        return (b"6f1d",) if topic is None else (b"6f1d", topic.topic_id)
+        return (SECRET,) if topic is None else (SECRET, topic.topic_id)
 
     async def check(self) -> None:
         """Look at everything that must be so when strangers are done."""

@@ -85,12 +85,9 @@ class _Play:
     def __init__(self, cluster: FuzzedCluster, choices: Choices) -> None:
         self._cluster = cluster
         self._choices = choices
-        self._knowledge = Knowledge()
+        self._knowledge = Knowledge.beside_honest_work(cluster.image)
         self._handles: dict[int, Handle] = {}
         self.frames = 0
-        for name, topic in cluster.image.topics.items():
-            if "6f1d" not in name:
-                self._knowledge.hear_of(name, topic.topic_id)
 
     async def run(self) -> None:
         steps = 0

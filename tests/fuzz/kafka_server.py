@@ -33,13 +33,10 @@ class _Play:
     def __init__(self, cluster: FuzzedCluster, choices: Choices) -> None:
         self._cluster = cluster
         self._choices = choices
-        self._knowledge = Knowledge()
+        self._knowledge = Knowledge.beside_honest_work(cluster.image)
         self._strangers: dict[int, KafkaStranger] = {}
         self._numbers = 0
         self.frames = 0
-        for name, topic in cluster.image.topics.items():
-            if "6f1d" not in name:
-                self._knowledge.hear_of(name, topic.topic_id)
 
     async def run(self) -> None:
         steps = 0

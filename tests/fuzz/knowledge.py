@@ -1,11 +1,12 @@
 """What a stranger knows of a cluster: names that may exist, and what it has been told."""
 
 from collections import Counter, defaultdict, deque
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from eagleray.broker.identities import ProducerIdentity
+from eagleray.broker.metadata.image import MetadataImage
 
 SECRET = b"6f1d"
 """A part of every name of the honest work, which no stranger may say: without an authorizer, who knows a name may use
@@ -124,6 +125,15 @@ class Knowledge:
         """Member ids and generations, or member epochs, by groups."""
         self.sequences: Counter[tuple[int, int, str, int]] = Counter()
         """How many records were sent, by producer, epoch and partition."""
+
+    @classmethod
+    def beside_honest_work(cls, image: MetadataImage) -> Self:
+        """Know the topics that there are, but for those of the honest work."""
+        knowledge = cls()
+        for name, topic in image.topics.items():
+            if SECRET.decode() not in name:
+                knowledge.hear_of(name, topic.topic_id)
+        return knowledge
 
     def names(self, field: str) -> tuple[Any, ...]:
         """Values by which something may exist."""
